@@ -1,0 +1,123 @@
+"""From settings and a prompt to an answer on stdout: what `run` and `generate` share."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mlxctl.cli import inputs
+from mlxctl.cli.app import App
+from mlxctl.cli.display import PrefillBar
+from mlxctl.cli.signals import Signals, exit_status
+from mlxctl.cli.streams import divert_prints
+from mlxctl.errors import ExitStatus, MlxctlError
+from mlxctl.events import Done, Event, Notice, Progress, Token
+from mlxctl.output import Writer, make_writer, stats
+from mlxctl.profiles import Resolved
+from mlxctl.settings import Settings
+
+if TYPE_CHECKING:
+    from mlxctl.engine.engine import Engine
+
+
+def answer(app: App, resolved: Resolved, words: Sequence[str] = ()) -> int:
+    """Run one prompt; return the exit status. words: the question's, from the command line."""
+    settings = resolved.settings
+    app.stdout.require()
+    parts = inputs.gather(settings, words, app)
+    if settings.request.stats_file:
+        stats.open_log(settings.request.stats_file).close()  # an hour's answer shall not end with "cannot write"
+    divert_prints()
+    session = _Session(app, settings)
+    session.signals.install()
+    if settings.request.dry_run:
+        from mlxctl.cli.dry_run import dry_run
+
+        return dry_run(app, resolved, inputs.finish(parts, settings, app))
+    with session.reporting():
+        return session.run(parts)
+
+
+class _Session:
+    """One run and its surroundings."""
+
+    def __init__(self, app: App, settings: Settings) -> None:
+        self.app = app
+        self.settings = settings
+        self.bar = PrefillBar(app)
+        self.writer: Writer = make_writer(app.stdout, app.stderr, settings)
+        self.signals = Signals(self._stuck)
+        self.engine: Engine | None = None
+
+    def run(self, parts: inputs.Parts) -> int:
+        from mlxctl.engine.engine import Engine
+
+        self.engine = engine = Engine.load(self.settings, self.app.say)
+        messages = inputs.finish(parts, self.settings, self.app)
+        self.signals.listening = True
+        self.writer.start()
+        logprobs = self.settings.output.format == "jsonl"
+        for event in engine.stream(messages, cancel=self.signals.asked, logprobs=logprobs):
+            if isinstance(event, Done):
+                return self._finish(event)
+            self._pass_on(event)
+        raise AssertionError("the stream ended without Done")
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Tell the writer of an error too, so that a reader of JSON hears of it."""
+        try:
+            yield
+        except MlxctlError as error:
+            self.bar.close()
+            if error.exit_status != ExitStatus.READER_GONE:
+                self.writer.fail(error.message, error.exit_status)
+            raise
+        finally:
+            self.bar.close()
+
+    def _pass_on(self, event: Event) -> None:
+        if isinstance(event, Token):
+            self.bar.close()
+            self.writer.token(event)
+        elif isinstance(event, Progress):
+            self.bar.update(event.done, event.total)
+            self.writer.progress(event.done, event.total)
+        elif isinstance(event, Notice):
+            self.app.say(event.message)
+
+    def _finish(self, done: Done) -> int:
+        self.bar.close()
+        self.writer.done(done)
+        self._tell(done)
+        if self.settings.request.stats_file:
+            stats.append(self.settings.request.stats_file, done)
+        if done.finish_reason == "interrupted":
+            return exit_status(done.stop["signal"])
+        cut = done.finish_reason == "length"
+        return ExitStatus.LENGTH if cut and self.settings.request.fail_on_length else ExitStatus.OK
+
+    def _tell(self, done: Done) -> None:
+        """What the person is told after the answer."""
+        wanted = self.settings.output.stats
+        if done.finish_reason == "length":
+            self.app.say(f"the answer was cut at {done.stop['max_tokens']} tokens; --max-tokens raises the limit")
+        if self.settings.kv.kv_bits is not None and done.timing.kv_layers_quantized == 0:
+            self.app.say(f"kv_bits: nothing was quantized; quantized_kv_start is {self.settings.kv.quantized_kv_start}")
+        if wanted == "json":
+            self.app.print_err(stats.as_json(done))
+        elif wanted == "always" or (wanted == "auto" and self._somebody_looks()):
+            self.app.print_err(stats.line(done))
+
+    def _somebody_looks(self) -> bool:
+        """A terminal on stderr, and a format that does not show the figures itself."""
+        return self.app.stderr.isatty() and self.settings.output.format != "classic"
+
+    def _stuck(self, signal: str) -> None:
+        """End in good order from the watcher's thread, while the main one is deep inside the library."""
+        self.bar.close()
+        running = self.engine.running if self.engine is not None else None
+        if self.engine is None or running is None:
+            self.app.say(f"interrupted by {signal}")
+            return
+        running.interrupt(signal)
+        self._finish(self.engine.done(running))

@@ -1,0 +1,56 @@
+"""The prefill bar on stderr: shown when the prompt takes over a second and somebody is looking."""
+
+import threading
+from typing import Any
+
+from mlxctl.cli.app import App
+
+_PATIENCE_S = 1.0
+
+
+class PrefillBar:
+    """Drawn from a timer's thread, for the first chunk of a prompt may take minutes."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._lock = threading.Lock()
+        self._bar: Any = None
+        self._timer: threading.Timer | None = None
+        self._state = (0, 0)
+        self._closed = False
+
+    def update(self, done: int, total: int) -> None:
+        """Prompt tokens processed so far."""
+        with self._lock:
+            self._state = (done, total)
+            if self._bar is not None:
+                self._bar.update(self._bar.task_ids[0], completed=done)
+            elif self._timer is None and self._app.err_is_terminal():
+                self._timer = threading.Timer(_PATIENCE_S, self._show)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def close(self) -> None:
+        """Take the bar away, and never show it again."""
+        with self._lock:
+            self._closed = True
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._bar is not None:
+                self._bar.stop()
+                self._bar = None
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import TimeRemainingColumn as Left
+
+        with self._lock:
+            if self._closed:
+                return
+            console = Console(file=self._app.stderr)
+            columns = (TextColumn("prefill"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), Left())
+            self._bar = Progress(*columns, console=console, transient=True)
+            done, total = self._state
+            self._bar.add_task("prefill", completed=done, total=total)
+            self._bar.start()

@@ -1,0 +1,106 @@
+"""The prompt: its parts from the command line, files and stdin, and the messages made of them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlxctl.cli.app import App
+from mlxctl.cli.streams import argument, decode
+from mlxctl.errors import UsageError
+from mlxctl.settings import Settings
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the prompt is made of, before stdin. wants_stdin: it is named by "-", or there is nothing else."""
+
+    files: list[str]
+    question: str
+    messages: list[Message]
+    wants_stdin: bool
+
+
+def gather(settings: Settings, words: Sequence[str], app: App) -> Parts:
+    """Read files and the question, and see that something will be asked. Raises UsageError."""
+    given = [text for text in (" ".join(w for w in words if w != "-"), settings.request.prompt or "") if text]
+    named = "-" in (*words, settings.request.prompt)
+    question = "\n\n".join(argument(text) for text in given if text != "-")
+    if settings.request.escapes:
+        question = unescape(question)
+    files = [read_file(path) for path in settings.prompt.files]
+    messages = read_messages(settings.request.messages) if settings.request.messages else []
+    nothing = not question.strip() and not any(text.strip() for text in files) and not messages
+    if nothing and not named and not app.stdin.carries_data():
+        what = "the prompt is empty" if given or words or files else "no prompt"
+        raise UsageError(what, hint='ask something: mlxctl run "…", or pipe text in, or -f FILE')
+    return Parts(files, question, messages, wants_stdin=named or nothing)
+
+
+def finish(parts: Parts, settings: Settings, app: App) -> list[Message]:
+    """Read stdin and make the messages. A pipe that nobody asked for is read only if something is in it by now."""
+    piped = ""
+    if parts.wants_stdin or (app.stdin.carries_data() and app.stdin.ready()):
+        piped = app.stdin.read()
+    elif app.stdin.carries_data():
+        app.say("stdin is an open pipe with nothing in it yet, and is left alone; name it with - to wait for it")
+    text = "\n\n".join(part for part in (*parts.files, piped, parts.question) if part)
+    if not text.strip() and not parts.messages:
+        raise UsageError("the prompt is empty: there was nothing on stdin")
+    asked = [*parts.messages, {"role": "user", "content": text}] if text else parts.messages
+    return with_system(asked, settings)
+
+
+def with_system(messages: list[Message], settings: Settings) -> list[Message]:
+    """Put the system prompt in front."""
+    prompt = settings.prompt
+    system = argument(prompt.system) if prompt.system is not None else None
+    if prompt.system_file is not None:
+        system = read_file(prompt.system_file)
+    if system is None:
+        return messages
+    if messages[0]["role"] == "system":
+        raise UsageError("system prompt: --messages has one already")
+    return [{"role": "system", "content": system}, *messages]
+
+
+def read_file(path: str) -> str:
+    """The text of a file; UsageError when there is none or it is not UTF-8."""
+    try:
+        return decode(Path(path).expanduser().read_bytes(), path)
+    except IsADirectoryError:
+        raise UsageError(f"{path}: is a folder, not a text file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+
+
+def read_messages(path: str) -> list[Message]:
+    """An OpenAI-style message list: a JSON array, or an object whose "messages" is one."""
+    try:
+        data = json.loads(read_file(path))
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from None
+    except RecursionError:
+        raise UsageError(f"{path}: nested too deeply") from None
+    found = data.get("messages") if isinstance(data, dict) else data
+    if not isinstance(found, list) or not found:
+        raise UsageError(f"{path}: expected a JSON array of messages, with one at least")
+    for number, message in enumerate(found, 1):
+        _check_message(f"{path}: message {number}", message)
+    return found
+
+
+def _check_message(where: str, message: Any) -> None:
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        raise UsageError(f'{where}: expected an object with a text "role"')
+    content = message.get("content")
+    if not isinstance(content, str | list) and not message.get("tool_calls"):
+        raise UsageError(f'{where}: "content" must be text, got {content!r}'[:200])
+
+
+def unescape(text: str) -> str:
+    r"""Turn the two characters \n and \t into newline and tab, as mlx_lm.generate does."""
+    return text.replace("\\n", "\n").replace("\\t", "\t")

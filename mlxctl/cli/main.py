@@ -1,0 +1,112 @@
+"""The command group, and the one place where errors become exit statuses."""
+
+import difflib
+import os
+import sys
+import traceback
+from importlib import import_module
+
+import click
+
+from mlxctl import __version__
+from mlxctl.cli.app import App
+from mlxctl.cli.signals import Interrupted, exit_status
+from mlxctl.errors import ExitStatus, MlxctlError, ReaderGone
+
+# A command is the module of that name in this package; its line of help stands here, so that the list of commands
+# can be shown without importing any.
+COMMANDS = {
+    "run": "Answer one prompt, streamed",
+    "generate": "Do what mlx_lm.generate does, flag for flag",
+}
+
+_BY_SIGNAL = (ExitStatus.INTERRUPTED, ExitStatus.TERMINATED)
+
+
+class LazyGroup(click.Group):
+    """Imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            near = difflib.get_close_matches(cmd_name, COMMANDS, 1)
+            ctx.fail(f"no such command: {cmd_name}" + (f" (did you mean {near[0]}?)" if near else ""))
+        command = import_module(f"mlxctl.cli.{cmd_name.replace('-', '_')}").command
+        assert isinstance(command, click.Command)  # noqa: S101
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mlxctl", message="%(prog)s %(version)s")
+def group() -> None:
+    """Run language models with MLX.
+
+    The answer goes to stdout, everything else to stderr.
+    """
+
+
+def main() -> None:
+    """Run the command line and leave with its exit status."""
+    app = App.open()
+    status = _run(app, sys.argv[1:])
+    sys.stderr.flush()
+    if status in _BY_SIGNAL:
+        os._exit(status)  # a library thread may still be computing
+    sys.exit(status)
+
+
+def _run(app: App, args: list[str]) -> int:
+    try:
+        status = group.main(args, prog_name="mlxctl", standalone_mode=False, obj=app)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return int(status or 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        app.stderr.write(error.format_message() + "\n")
+        return ExitStatus.USAGE
+    except click.UsageError as error:
+        return _usage(app, error)
+    except MlxctlError as error:
+        return _fault(app, error)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered has nowhere to go
+        return ExitStatus.READER_GONE
+    except Interrupted as error:
+        app.say(f"interrupted by {error.name}")
+        return exit_status(error.name)
+    except (KeyboardInterrupt, click.Abort):
+        app.say("interrupted")
+        return ExitStatus.INTERRUPTED
+    except Exception as error:  # the one place where a fault of ours is caught
+        return _ours(app, error)
+
+
+def _usage(app: App, error: click.UsageError) -> int:
+    path = error.ctx.command_path if error.ctx else "mlxctl"
+    message = error.format_message()
+    app.stderr.write(f"{path}: {message[:1].lower()}{message[1:].rstrip('.')}\nTry: {path} --help\n")
+    return ExitStatus.USAGE
+
+
+def _fault(app: App, error: MlxctlError) -> int:
+    if os.environ.get("MLXCTL_DEBUG"):
+        traceback.print_exception(error, file=app.stderr)
+    if not isinstance(error, ReaderGone):
+        app.say(error.message)
+        if error.hint:
+            app.stderr.write(f"  {error.hint}\n")
+    return error.exit_status
+
+
+def _ours(app: App, error: Exception) -> int:
+    if os.environ.get("MLXCTL_DEBUG"):
+        traceback.print_exception(error, file=app.stderr)
+    reason = (str(error) or "no message").splitlines()[0]
+    app.say(f"a fault of mlxctl itself: {type(error).__name__}: {reason}\n  MLXCTL_DEBUG=1 shows where")
+    return ExitStatus.FAULT

@@ -1,0 +1,126 @@
+"""From the option table to click: parameters, values with their keys, help in groups."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+import click
+
+from mlxctl import options
+from mlxctl.options import Option
+
+_GROUPS = {"kv": "KV cache", "request": "This run"}
+_OPTIONAL_VALUE = {"output.stats": "always"}  # what the flag alone means
+
+
+class TableType(click.ParamType[Any]):
+    """Reads the text of a flag as the table says, and checks its range."""
+
+    name = "value"
+
+    def __init__(self, option: Option) -> None:
+        self.option = option
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        if self.option.choices:
+            return "[" + "|".join(map(str, self.option.choices)) + "]"
+        return self.option.metavar or {int: "N", float: "X"}.get(self.option.base, "TEXT")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if self.option.base is dict and self.option.metavar == "TOKEN=BIAS":
+            return _pair(self, value, param, ctx)
+        try:
+            found = options.check(self.option, options.read_text(self.option, value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return found[0] if self.option.base is list and len(found) == 1 else found
+
+
+def _pair(kind: TableType, text: str, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+    token, _, bias = text.rpartition("=")
+    try:
+        return token, options.check(kind.option, {token: float(bias)})[token]
+    except ValueError:
+        kind.fail(f"expected TOKEN=BIAS with a number, got {text!r}", param, ctx)
+
+
+class TableCommand(click.Command):
+    """A command whose options stand in the table: its help is grouped as the table is."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _settle_optional(args))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        shown = (p for p in self.get_params(ctx) if isinstance(p, click.Option))
+        rows = [(getattr(p, "group", "Other"), p.get_help_record(ctx)) for p in shown]
+        for group, records in groupby(rows, key=lambda row: row[0]):
+            with formatter.section(group):
+                formatter.write_dl([record for _, record in records if record is not None])
+
+
+class TableOption(click.Option):
+    """A click option that remembers its row."""
+
+    def __init__(self, *args: Any, row: Option, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.row = row
+        self.group = _GROUPS.get(row.section, row.section.capitalize())
+
+
+def parameters(rows: Iterable[Option]) -> list[click.Parameter]:
+    """click options for rows of the table."""
+    return [option for row in rows if row.flag for option in _for_row(row)]
+
+
+def flags(params: dict[str, Any]) -> dict[str, Any]:
+    """The values of the flags that were given, by key."""
+    given = {name.replace("__", "."): value for name, value in params.items() if "__" in name}
+    return {key: _gather(options.by_key()[key], value) for key, value in given.items() if value not in (None, ())}
+
+
+def _gather(row: Option, value: Any) -> Any:
+    if row.base is dict:
+        return dict(value) if isinstance(value, tuple) else value
+    if row.base is list:
+        return [item for part in value for item in (part if isinstance(part, list) else [part])]
+    return value
+
+
+def _for_row(row: Option) -> list[TableOption]:
+    name = row.key.replace(".", "__")
+    common: dict[str, Any] = {"row": row, "default": None, "help": _help(row)}
+    short = [row.short] if row.short else []
+    if row.key in _OPTIONAL_VALUE:
+        yes, no = row.flag.split("/")
+        off = {**common, "help": "No timing on stderr"}
+        return [
+            TableOption([yes, name], type=TableType(row), is_flag=False, flag_value=_OPTIONAL_VALUE[row.key], **common),
+            TableOption([no, name], flag_value="never", **off),
+        ]
+    if row.base is bool and row.key != "request.verbose":
+        if "/" not in row.flag:
+            common["flag_value"] = True
+        return [TableOption([row.flag, *short, name], is_flag=True, **common)]
+    many = row.base is list or row.metavar == "TOKEN=BIAS"
+    return [TableOption([row.flag, *short, name], type=TableType(row), multiple=many, **common)]
+
+
+def _help(row: Option) -> str:
+    repeat = " (repeatable)" if row.base is list or row.metavar == "TOKEN=BIAS" else ""
+    shown = row.base is not bool and row.default not in (None, [], {})
+    default = f"  [default: {row.default}]" if shown else ""
+    return row.help + repeat + default
+
+
+def _settle_optional(args: Sequence[str]) -> list[str]:
+    """Keep `--stats "a question"` from taking the question for its value: click would."""
+    settled: list[str] = []
+    choices = {options.by_key()[key].flag_name: (options.by_key()[key].choices, value)
+               for key, value in _OPTIONAL_VALUE.items()}  # fmt: skip
+    end = args.index("--") if "--" in args else len(args)
+    for place, arg in enumerate(args):
+        following = args[place + 1] if place + 1 < len(args) else None
+        if place < end and arg in choices and following not in choices[arg][0]:
+            arg = f"{arg}={choices[arg][1]}"
+        settled.append(arg)
+    return settled

@@ -1,0 +1,28 @@
+"""`mlxctl run`: one answer, streamed."""
+
+from typing import Any
+
+import click
+
+from mlxctl import options, profiles
+from mlxctl.cli.answer import answer
+from mlxctl.cli.app import App
+from mlxctl.cli.options import TableCommand, flags, parameters
+
+
+@click.command(cls=TableCommand, params=parameters(options.options()))
+@click.argument("words", nargs=-1, metavar="[PROMPT]...")
+@click.option("-P", "--profile", metavar="NAME", help="Named settings: a profile, or the path of one")
+@click.pass_obj
+def command(app: App, /, words: tuple[str, ...], profile: str | None, **params: Any) -> int:
+    """Answer one prompt; the answer streams to stdout.
+
+    The prompt is made of -f files, then stdin, then the question ("-" names stdin). Settings come from flags, then
+    MLXCTL_ variables, then the profile, then the defaults.
+    """
+    given = flags(params)
+    verbose = given.get("request.verbose")
+    if verbose is not None:
+        given.setdefault("output.format", "classic" if verbose else "text")
+    name = profile or profiles.default_profile(app.environ)
+    return answer(app, profiles.resolve(given, app.environ, name), words)

@@ -1,0 +1,111 @@
+"""The process's standard streams: bytes out as they are meant, whatever the locale, and every way they can fail."""
+
+import errno
+import io
+import os
+import select
+import stat
+import sys
+from typing import TextIO
+
+from mlxctl.errors import ReaderGone, ResourceError, UsageError
+
+
+class Out:
+    """stdout, or any file descriptor: text goes out at once, as UTF-8."""
+
+    def __init__(self, fd: int, *, closed: bool = False) -> None:
+        self._fd = fd
+        self._closed = closed
+
+    def require(self) -> None:
+        """Fail before any work when there is nowhere to write (UsageError)."""
+        if self._closed:
+            raise UsageError("stdout is closed: there is nowhere to write the answer")
+
+    def isatty(self) -> bool:
+        return not self._closed and os.isatty(self._fd)
+
+    def write(self, text: str) -> None:
+        """Write all of the text. Raises ReaderGone, or ResourceError when the disk is full."""
+        data = memoryview(text.encode("utf-8", "replace"))
+        while data:
+            try:
+                data = data[os.write(self._fd, data) :]
+            except BlockingIOError:
+                select.select([], [self._fd], [])  # somebody made the pipe non-blocking
+            except BrokenPipeError:
+                raise ReaderGone("the reader of stdout went away") from None
+            except OSError as error:
+                if error.errno == errno.ENOSPC:
+                    raise ResourceError("stdout: no space left on the device") from None
+                raise ResourceError(f"stdout: {error.strerror}") from None
+
+
+class In:
+    """stdin: what kind it is, and its text."""
+
+    def __init__(self, fd: int, *, closed: bool = False) -> None:
+        self._fd = fd
+        self._closed = closed
+
+    def carries_data(self) -> bool:
+        """Whether it is a pipe, a socket or a file: something that was connected to be read."""
+        mode = 0 if self._closed else os.fstat(self._fd).st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+    def ready(self) -> bool:
+        """Whether a read would not wait."""
+        return bool(select.select([self._fd], [], [], 0)[0])
+
+    def read(self) -> str:
+        """Everything up to its end; UsageError when it is closed or not UTF-8."""
+        if self._closed:
+            raise UsageError("stdin is closed: there is no prompt to read")
+        try:
+            with open(self._fd, "rb", closefd=False) as file:
+                data = file.read()
+        except OSError as error:
+            raise UsageError(f"stdin: {error.strerror}") from None
+        return decode(data, "stdin")
+
+
+def decode(data: bytes, name: str) -> str:
+    """Bytes as UTF-8 text; UsageError names the source and the first bad byte."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name}: not UTF-8 text (byte {error.start} is 0x{data[error.start]:02x})") from None
+
+
+def argument(text: str) -> str:
+    """A command line argument as UTF-8, whatever the locale made of its bytes."""
+    return decode(os.fsencode(text), f"the argument {os.fsencode(text)!r}"[:60])
+
+
+def open_streams() -> tuple[In, Out, TextIO]:
+    """Take over stdin, stdout and stderr.
+
+    A closed descriptor is given to /dev/null, so that no file opened later gets its number and our output with it.
+    """
+    closed = [_reserve(fd) for fd in (0, 1, 2)]
+    if closed[2] or sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(errors="backslashreplace")
+    return In(0, closed=closed[0]), Out(1, closed=closed[1]), sys.stderr
+
+
+def _reserve(fd: int) -> bool:
+    """Put /dev/null on a descriptor that is closed; return whether it was."""
+    try:
+        os.fstat(fd)
+    except OSError:
+        os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+        return True
+    return False
+
+
+def divert_prints() -> None:
+    """Send what libraries print to stderr: stdout holds the answer alone."""
+    sys.stdout = sys.stderr

@@ -1,0 +1,231 @@
+"""Finding and loading a model, its tokenizer, adapter and draft model."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlxctl.engine import demo, device, kv, sampling
+from mlxctl.errors import MlxctlError, ModelError, ResourceError, UsageError
+from mlxctl.rules import ModelFacts
+from mlxctl.settings import Settings
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model's folder with what can be read without weights. `id` is what the person called it."""
+
+    id: str
+    path: Path
+    revision: str | None
+    config: dict[str, Any]
+    tokenizer: Any
+    facts: ModelFacts
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model in memory. dtype: the type it computes in."""
+
+    model: Any
+    draft: Any | None
+    dtype: str
+    facts: ModelFacts
+    folders: tuple[Path, ...]
+
+
+def locate(name: str, *, revision: str | None = None, offline: bool = False, say: Say) -> Path:
+    """The local folder of a model: a path, a repository of the hub (fetched on first use) or builtin:NAME."""
+    if name.startswith("builtin:"):
+        return demo.ensure(name.removeprefix("builtin:"), say)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path
+    if path.exists() or name.startswith(("/", ".", "~")) or name.count("/") != 1:
+        raise ModelError(f"model {name}: no such folder", hint="give a folder, a repository ORG/NAME or builtin:NAME")
+    return _fetch(name, revision, offline)
+
+
+def open_source(settings: Settings, say: Say, tokenizer_config: dict[str, Any] | None = None) -> Source:
+    """Find the model and read its config and tokenizer. Raises ModelError, or UsageError for an unknown token."""
+    device.require_backend()
+    model = settings.model
+    if settings.request.offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"  # before huggingface_hub is imported, which reads it once
+    path = locate(settings.model_id, revision=model.revision, offline=settings.request.offline, say=say)
+    config = _read_config(path)
+    extra = {**(tokenizer_config or {}), "trust_remote_code": model.trust_remote_code}
+    with _as_model_error(f"the tokenizer of {settings.model_id}"):
+        from mlx_lm.utils import load_tokenizer
+
+        tokenizer = load_tokenizer(path, extra, eos_token_ids=config.get("eos_token_id"))
+    _add_eos(tokenizer, path, settings)
+    revision = path.name if path.parent.name == "snapshots" else None
+    return Source(settings.model_id, path, revision, config, tokenizer, _facts(settings.model_id, config))
+
+
+def load_weights(source: Source, settings: Settings, check: Callable[[ModelFacts], None], say: Say) -> Weights:
+    """Read the weights. `check` is asked with what the model's caches are, before any weight is read."""
+    options = settings.model
+    model = _lazy_model(source.id, source.path, options.trust_remote_code, options.quantize_activations)
+    facts = _with_caches(source.facts, model)
+    check(facts)
+    folders = [source.path]
+    if options.adapter_path is not None:
+        folders.append(_adapt(model, options.adapter_path))
+    draft = None
+    if options.draft_model is not None:
+        draft, folder = _load_draft(source, settings, say)
+        folders.append(folder)
+    parts = [model] if draft is None else [model, draft]
+    with _as_model_error(source.id):
+        for part in parts:
+            _settle(part, options.dtype)
+    return Weights(model, draft, device.stored_dtype(model), facts, tuple(folders))
+
+
+def _settle(model: Any, wanted: str) -> None:
+    """Give a lazy model the type it shall compute in, and read its weights."""
+    import mlx.core as mx
+
+    stored = device.stored_dtype(model)
+    dtype = device.plan_dtype(wanted, stored)
+    if dtype != stored:
+        model.set_dtype(getattr(mx, dtype))
+    model.eval()
+    mx.eval(model.parameters())
+
+
+def _fetch(repository: str, revision: str | None, offline: bool) -> Path:
+    from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS, snapshot_download
+
+    offline = offline or os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
+    try:
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=DEFAULT_ALLOW_PATTERNS,
+                                      local_files_only=offline))  # fmt: skip
+    except Exception as error:
+        # huggingface_hub's own errors, those of its HTTP client, and OSError: all mean that there is no model.
+        where = "not in the local hub cache (offline)" if offline else f"cannot be fetched ({_first_line(error)})"
+        raise ModelError(
+            f"model {repository}: no such folder here, and the repository is {where}",
+            hint="check the name; a private or gated repository needs a login; a local model is given by its folder",
+        ) from error
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    if not (path / "config.json").is_file():
+        raise ModelError(f"{path}: not a model folder, it has no config.json")
+    with _as_model_error(str(path)):
+        from mlx_lm.utils import load_config
+
+        config: dict[str, Any] = load_config(path)
+        return config
+
+
+def _add_eos(tokenizer: Any, path: Path, settings: Settings) -> None:
+    """End an answer at what config, generation_config, tokenizer and settings name; upstream's rule: not config."""
+    if settings.upstream_rules:
+        for token in settings.model.extra_eos_token:
+            try:
+                tokenizer.add_eos_token(token)
+            except ValueError as error:
+                raise UsageError(f"extra_eos_token: {error}") from None
+        return
+    for name in ("config.json", "generation_config.json"):
+        tokenizer.eos_token_ids |= _eos_in(path / name)
+    tokenizer.eos_token_ids |= {
+        sampling.token_id(tokenizer, token, "extra_eos_token") for token in settings.model.extra_eos_token
+    }
+
+
+def _eos_in(path: Path) -> set[int]:
+    try:
+        ids = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
+    except (OSError, ValueError, AttributeError):
+        return set()  # no such file, or one that the library does not read either
+    return {id for id in (ids if isinstance(ids, list) else [ids]) if isinstance(id, int)}
+
+
+def _facts(id: str, config: dict[str, Any]) -> ModelFacts:
+    text = config.get("text_config") or config
+    heads, hidden = text.get("num_attention_heads"), text.get("hidden_size")
+    size = text.get("head_dim") or (hidden // heads if heads and hidden else None)
+    return ModelFacts(
+        id,
+        vocab_size=text.get("vocab_size"),
+        context=text.get("max_position_embeddings"),
+        head_dims=(size,) if size else (),
+    )
+
+
+def _with_caches(facts: ModelFacts, model: Any) -> ModelFacts:
+    from dataclasses import replace
+
+    return replace(facts, own_caches=hasattr(model, "make_cache"), cache_types=kv.cache_types(model))
+
+
+def _lazy_model(id: str, path: Path, trust_remote_code: bool, quantize_activations: bool = False) -> Any:
+    """Build the model; its weights are read when they are first used."""
+    with _as_model_error(id):
+        from mlx_lm.utils import load_model
+
+        model, _ = load_model(
+            path,
+            lazy=True,
+            model_config={"quantize_activations": quantize_activations},
+            trust_remote_code=trust_remote_code,
+        )
+    return model
+
+
+def _adapt(model: Any, adapter_path: str) -> Path:
+    path = Path(adapter_path).expanduser()
+    with _as_model_error(f"the adapter {adapter_path}"):
+        from mlx_lm.utils import load_adapters
+
+        load_adapters(model, str(path))
+    return path
+
+
+def _load_draft(source: Source, settings: Settings, say: Say) -> tuple[Any, Path]:
+    from mlx_lm.utils import load_tokenizer
+
+    name = settings.model.draft_model or ""
+    path = locate(name, offline=settings.request.offline, say=say)
+    draft = _lazy_model(name, path, trust_remote_code=False)
+    with _as_model_error(f"the tokenizer of {name}"):
+        tokenizer = load_tokenizer(path)
+    if tokenizer.vocab_size != source.tokenizer.vocab_size:
+        raise ModelError(f"the draft model {name} has another tokenizer than {source.id}")
+    return draft, path
+
+
+@contextmanager
+def _as_model_error(what: str) -> Iterator[None]:
+    """Turn whatever the library raises while it loads `what` into one line."""
+    try:
+        yield
+    except MlxctlError:
+        raise
+    except MemoryError as error:
+        raise ResourceError(f"out of memory while loading {what}") from error
+    except Exception as error:
+        # Broken files reach us as RuntimeError, KeyError, TypeError, json errors, OSError, ValueError and more.
+        if "Unable to allocate" in str(error) or "out of memory" in str(error).lower():
+            raise ResourceError(f"out of memory while loading {what}") from error
+        raise ModelError(f"cannot load {what}: {_first_line(error)}", hint=_hint(str(error))) from error
+
+
+def _hint(reason: str) -> str | None:
+    if "trust_remote_code" in reason:
+        return "--trust-remote-code lets the model's folder run its own Python code: only for models you trust"
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

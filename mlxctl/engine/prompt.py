@@ -1,0 +1,111 @@
+"""From messages to token ids: the chat template, and what may go wrong in it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlxctl.engine.special import Guard
+from mlxctl.errors import TemplateError, UsageError
+from mlxctl.settings import Settings
+
+Message = dict[str, Any]
+_QUERY = "mlxctl-query-7d1f"  # marks the user's text when the suffix for an upstream cache file is cut out
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """What the model is handed. opened_thinking: the prompt ends inside a thinking block."""
+
+    text: str
+    ids: list[int]
+    templated: bool
+    opened_thinking: bool
+
+
+def render(tokenizer: Any, messages: Sequence[Message], settings: Settings, *, suffix: bool = False) -> Rendered:
+    """Render messages with the chat template and encode them.
+
+    A last message of the assistant is continued, and so is `prompt.prefill_response`. suffix: return only what
+    follows the beginning of the last message's text, for a cache that holds the rest (mlx_lm.cache_prompt's rule).
+    Raises TemplateError, or UsageError where there is nothing to say to the model.
+    """
+    templated = tokenizer.has_chat_template and not settings.prompt.ignore_chat_template
+    messages = _with_prefill(list(messages), settings) if templated else list(messages)
+    guard = Guard(tokenizer)
+    guarded = not settings.request.allow_special and guard.spelled(messages)
+    messages = guard.hide(messages) if guarded else messages
+    text = _apply(tokenizer, messages, settings, suffix) if templated else _bare(messages)
+    add_special_tokens = not templated and not suffix
+    if guarded:
+        ids = guard.encode(text, add_special_tokens=add_special_tokens)
+        text = guard.reveal(text)
+    else:
+        ids = tokenizer.encode(text, add_special_tokens=add_special_tokens)
+    if not ids:
+        raise UsageError("the prompt is empty: there is nothing to hand to the model")
+    return Rendered(text, ids, templated, _opened(tokenizer, text))
+
+
+def unread_arguments(tokenizer: Any, arguments: dict[str, Any]) -> list[str]:
+    """Names among the template arguments that the chat template never reads."""
+    import jinja2
+    import jinja2.meta
+
+    template = tokenizer.chat_template
+    if not arguments or not isinstance(template, str):
+        return []
+    try:
+        tree = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"]).parse(template)  # noqa: S701
+    except jinja2.TemplateError:
+        return []  # transformers adds tags of its own; rendering will tell
+    return sorted(set(arguments) - jinja2.meta.find_undeclared_variables(tree))
+
+
+def _with_prefill(messages: list[Message], settings: Settings) -> list[Message]:
+    prefill = settings.prompt.prefill_response
+    return messages if prefill is None else [*messages, {"role": "assistant", "content": prefill}]
+
+
+def _bare(messages: list[Message]) -> str:
+    """The user's text alone, as mlx_lm does without a template."""
+    texts = [message["content"] for message in messages if message["role"] == "user"]
+    return "\n\n".join(text for text in texts if isinstance(text, str))
+
+
+def _apply(tokenizer: Any, messages: list[Message], settings: Settings, suffix: bool) -> str:
+    text = _template(tokenizer, messages, settings)
+    if not suffix:
+        return text
+    asked = max(i for i, message in enumerate(messages) if message["role"] == "user")
+    marked = [{**message, "content": _QUERY} if i == asked else message for i, message in enumerate(messages)]
+    return text[_template(tokenizer, marked, settings).index(_QUERY) :]
+
+
+def _template(tokenizer: Any, messages: list[Message], settings: Settings) -> str:
+    continues = bool(messages) and messages[-1]["role"] == "assistant"
+    try:
+        text: str = tokenizer.apply_chat_template(
+            messages,
+            tokenize=False,
+            continue_final_message=continues,
+            add_generation_prompt=not continues,
+            **settings.template_arguments,
+        )
+    except Exception as error:
+        # Templates are programs of the model's author: they raise anything.
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise TemplateError(
+            f"the chat template of {settings.model_id} fails: {reason}", hint=_hint(messages)
+        ) from error
+    return text
+
+
+def _hint(messages: list[Message]) -> str:
+    if messages and messages[0]["role"] == "system":
+        return "some templates refuse a system message: try without --system-prompt"
+    return "--ignore-chat-template hands the model the bare text"
+
+
+def _opened(tokenizer: Any, text: str) -> bool:
+    start = tokenizer.think_start
+    return start is not None and text.rstrip().endswith(start)

@@ -1,0 +1,104 @@
+"""Keeping the text of people, files and pipes from turning into special tokens.
+
+A page that spells `<|im_end|>` must not end a turn. For the rare text that spells a protected token, the template is
+rendered with stand-ins for those spellings, and the result is encoded by a copy of the tokenizer whose protected
+tokens carry secret names: what the template wrote is renamed, what the text spelled is not, and stays text.
+"""
+
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from mlxctl.errors import UsageError
+
+
+def protected(tokenizer: Any) -> dict[str, int]:
+    """The tokens that text must not forge, spelling -> id: special ones, those that end an answer, and added ones
+    that the chat template writes."""
+    template = str(tokenizer.chat_template or "")
+    return {
+        token.content: id
+        for id, token in tokenizer.added_tokens_decoder.items()
+        if token.content.strip() and (token.special or id in tokenizer.eos_token_ids or token.content in template)
+    }
+
+
+class Guard:
+    """Renders and encodes one prompt so that the spellings in `texts` stay text."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        nonce = secrets.token_hex(8)
+        names = protected(tokenizer)
+        self._stand_in = {name: f"qz{nonce}t{i}z" for i, name in enumerate(names)}
+        self._secret = {name: f"qz{nonce}s{i}z" for i, name in enumerate(names)}
+        self._spelling = _any_of(names)
+
+    def spelled(self, value: Any) -> bool:
+        """Whether any text inside a message list spells a protected token."""
+        return bool(self._spelling and any(self._spelling.search(text) for text in _texts(value)))
+
+    def hide(self, value: Any) -> Any:
+        """Copy a message list with stand-ins for the spellings."""
+        return _map_texts(value, lambda text: self._swap(text, self._stand_in))
+
+    def reveal(self, rendered: str) -> str:
+        """The rendered text as a reader should see it."""
+        for name, stand_in in self._stand_in.items():
+            rendered = rendered.replace(stand_in, name)
+        return rendered
+
+    def encode(self, rendered: str, *, add_special_tokens: bool) -> list[int]:
+        """Token ids of a text rendered from hidden messages."""
+        text = self.reveal(self._swap(rendered, self._secret))
+        ids: list[int] = self._renamed().encode(text, add_special_tokens=add_special_tokens).ids
+        return ids
+
+    def _swap(self, text: str, names: dict[str, str]) -> str:
+        return self._spelling.sub(lambda match: names[match[0]], text) if self._spelling else text
+
+    def _renamed(self) -> Any:
+        """A copy of the fast tokenizer in which the protected tokens have their secret names."""
+        from tokenizers import Tokenizer
+        from transformers.tokenization_utils_base import PreTrainedTokenizerBase as Base
+
+        plain_encode = type(self._tokenizer._tokenizer).encode is Base.encode
+        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        if backend is None or not plain_encode:
+            raise UsageError(
+                "the text spells a special token, and this model's tokenizer cannot take it as plain text",
+                hint="remove it from the text, or let it become the token with --allow-special",
+            )
+        data = json.loads(backend.to_str())
+        for token in data["added_tokens"]:
+            token["content"] = self._secret.get(token["content"], token["content"])
+        data["model"]["vocab"] = self._rename_vocab(data["model"]["vocab"])
+        return Tokenizer.from_str(json.dumps(data))
+
+    def _rename_vocab(self, vocab: Any) -> Any:
+        if isinstance(vocab, dict):
+            return {self._secret.get(piece, piece): id for piece, id in vocab.items()}
+        return [[self._secret.get(piece, piece), score] for piece, score in vocab]  # Unigram
+
+
+def _any_of(names: Iterable[str]) -> re.Pattern[str] | None:
+    """Match any of the names, the longest first, as tokenizers does."""
+    ordered = sorted(names, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, ordered))) if ordered else None
+
+
+def _texts(value: Any) -> Iterable[str]:
+    found: list[str] = []
+    _map_texts(value, lambda text: found.append(text) or text)  # type: ignore[func-returns-value]
+    return found
+
+
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Apply `change` to every string inside a value."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _map_texts(item, change) for key, item in value.items()}
+    return [_map_texts(item, change) for item in value] if isinstance(value, list) else value

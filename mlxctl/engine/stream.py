@@ -1,0 +1,231 @@
+"""The loop: token ids in, events out."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlxctl.engine import device, kv
+from mlxctl.engine.text import Scanner, Thinking
+from mlxctl.errors import MlxctlError, ResourceError
+from mlxctl.events import Event, Progress, Timing, Token
+from mlxctl.settings import Settings
+
+Cancel = Callable[[], str | None]  # the name of the signal that asked the run to end, if one did
+_ENDLESS = 2**31 - 1  # speculative decoding cannot take -1
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run, ready to go. ids: the prompt's tokens that are not in the caches yet, at least one.
+
+    limit: most tokens to generate, -1 for none. embeddings: of images, in place of the ids. caches: None leaves them
+    to the library.
+    """
+
+    model: Any
+    draft: Any | None
+    tokenizer: Any
+    settings: Settings
+    ids: list[int]
+    cached_tokens: int
+    seed: int
+    limit: int
+    sampler: Any
+    processors: list[Any]
+    caches: list[Any] | None
+    opened_thinking: bool
+    embeddings: Any | None
+    logprobs: bool
+    cancel: Cancel
+    started: float
+    load_s: float | None
+
+
+@dataclass
+class _Clock:
+    """When things happened, on time.perf_counter."""
+
+    prefill: float = 0.0
+    first: float | None = None
+    last: float | None = None
+
+
+@dataclass
+class Generation:
+    """A run under way: iterate `events`, then read what came of it. `stop` is None until it has ended."""
+
+    job: Job
+    text: str = ""
+    thinking: str = ""
+    tokens: int = 0
+    stop: dict[str, Any] | None = None
+    _clock: _Clock = field(default_factory=_Clock)
+    _drafted: int = 0
+    _accepted: int = 0
+    _round_left: int = 0
+
+    def events(self) -> Iterator[Event]:
+        """Prefill, then decode. Raises ResourceError, or MlxctlError when the library gives up."""
+        import mlx.core as mx
+
+        mx.reset_peak_memory()
+        self._clock.prefill = time.perf_counter()
+        with _as_run_error(self.job.settings.model_id), device.wired():
+            yield from self._prefill()
+            if self.stop is None:
+                yield from self._decode()
+
+    def timing(self) -> Timing:
+        """The figures so far."""
+        import mlx.core as mx
+
+        job, clock, now = self.job, self._clock, time.perf_counter()
+        decode_s = clock.last - clock.first if clock.first is not None and clock.last is not None else None
+        size, layers, quantized = self._measure()
+        drafting = job.draft is not None
+        return Timing(
+            load_s=job.load_s,
+            ttft_s=clock.first - job.started if clock.first is not None else None,
+            prompt_tokens=job.cached_tokens + len(job.ids),
+            cached_tokens=job.cached_tokens,
+            prefill_tokens=len(job.ids),
+            prompt_tps=len(job.ids) / (clock.first - clock.prefill) if clock.first is not None else None,
+            generation_tokens=self.tokens,
+            generation_tps=(self.tokens - 1) / decode_s if decode_s and self.tokens > 1 else None,
+            decode_s=decode_s if self.tokens > 1 else None,
+            total_s=(job.load_s or 0.0) + now - job.started,
+            peak_memory_gb=mx.get_peak_memory() / 1e9,
+            kv_bytes=size,
+            kv_layers=layers,
+            kv_layers_quantized=quantized,
+            draft_tokens=self._drafted if drafting else None,
+            draft_accepted=self._accepted if drafting else None,
+        )
+
+    def interrupt(self, signal: str) -> None:
+        """Record that a signal ended the run."""
+        self.stop = {"kind": "signal", "signal": signal}
+
+    def _measure(self) -> tuple[int | None, int | None, int | None]:
+        job = self.job
+        if job.caches is None:
+            return None, None, None
+        size, layers, quantized = kv.measure(job.caches)
+        if job.draft is not None and job.settings.kv.kv_bits is not None and quantized < layers:
+            return None, layers, None  # the library quantizes copies of its own list, out of our sight
+        return size, layers, quantized
+
+    def _prefill(self) -> Iterator[Event]:
+        """Process all but the last token here rather than in the library: its callback cannot yield, is not called
+        with a draft model, and could not be cancelled."""
+        job, ids = self.job, self.job.ids[:-1]
+        if job.caches is None or job.embeddings is not None:
+            return
+        yield Progress(0, len(job.ids))
+        main = len(job.model.layers) if job.draft is not None else len(job.caches)
+        parts = [(job.model, slice(None, main)), (job.draft, slice(main, None))]
+        for model, part in parts[: 1 if job.draft is None else 2]:
+            done = 0
+            while done < len(ids) and not self._cancelled():
+                step = ids[done : done + job.settings.generation.prefill_step_size]
+                job.caches[part] = kv.feed(model, job.caches[part], step, job.settings.kv)
+                done += len(step)
+                yield Progress(done, len(job.ids))
+        self._cancelled()
+
+    def _cancelled(self) -> bool:
+        signal = self.job.cancel()
+        if signal is not None:
+            self.interrupt(signal)
+        return signal is not None
+
+    def _decode(self) -> Iterator[Event]:
+        job, tokenizer = self.job, self.job.tokenizer
+        scanner = Scanner(job.settings.generation.stop)
+        thinking = Thinking(tokenizer.think_start, tokenizer.think_end, inside=job.opened_thinking)
+        # While the library's generator is suspended the default stream is another one: it must be closed.
+        with closing(self._responses()) as responses:
+            for response in responses:
+                self._count(response)
+                if self.tokens == 1:
+                    yield Progress(len(job.ids), len(job.ids))
+                raw, string = scanner.feed(response.text)
+                self._end(response, string)
+                if self.stop is not None and string is None:
+                    raw += scanner.flush()
+                text, thought = thinking.feed(raw, last=self.stop is not None)
+                self.text += text
+                self.thinking += thought
+                logprob = response.logprobs[response.token].item() if job.logprobs else None
+                yield Token(response.token, raw, text, thought, response.from_draft, logprob)
+                if self.stop is not None:
+                    return
+
+    def _end(self, response: Any, string: str | None) -> None:
+        """Note why the run ends with this token, if it does."""
+        if string is not None:
+            self.stop = {"kind": "string", "string": string}
+        elif response.finish_reason == "length":
+            self.stop = {"kind": "length", "max_tokens": self.job.limit}
+        elif response.finish_reason == "stop":
+            name = self.job.tokenizer.convert_ids_to_tokens(response.token)
+            self.stop = {"kind": "eos", "token_id": response.token, "token": name}
+        else:
+            self._cancelled()
+
+    def _responses(self) -> Any:
+        from mlx_lm.generate import stream_generate
+
+        job, settings = self.job, self.job.settings
+        prefilled = job.caches is not None and job.embeddings is None
+        options: dict[str, Any] = {}
+        if job.embeddings is not None:
+            options["input_embeddings"] = job.embeddings
+        if job.draft is not None:
+            options |= {"draft_model": job.draft, "num_draft_tokens": settings.model.num_draft_tokens}
+        return stream_generate(
+            job.model,
+            job.tokenizer,
+            job.ids[-1:] if prefilled else job.ids,
+            max_tokens=_ENDLESS if job.draft is not None and job.limit < 0 else job.limit,
+            sampler=job.sampler,
+            logits_processors=job.processors,
+            prompt_cache=job.caches,
+            prefill_step_size=settings.generation.prefill_step_size,
+            kv_bits=settings.kv.kv_bits,
+            kv_group_size=settings.kv.kv_group_size,
+            quantized_kv_start=settings.kv.quantized_kv_start,
+            **options,
+        )
+
+    def _count(self, response: Any) -> None:
+        self._clock.last = time.perf_counter()
+        self._clock.first = self._clock.first or self._clock.last
+        if self._round_left == 0:  # a round drafts some tokens and yields those accepted and one of the model's own
+            planned = self.job.settings.model.num_draft_tokens
+            left = self.job.limit - self.tokens if self.job.limit > 0 else planned
+            self._drafted += min(planned, left)
+            self._round_left = 1
+        self.tokens += 1
+        self._accepted += response.from_draft
+        if not response.from_draft:
+            self._round_left = 0
+
+
+@contextmanager
+def _as_run_error(model: str) -> Iterator[None]:
+    """Turn what the library raises while it generates into one line."""
+    try:
+        yield
+    except (MlxctlError, GeneratorExit):
+        raise
+    except MemoryError as error:
+        raise ResourceError(f"out of memory while {model} was answering") from error
+    except Exception as error:
+        # Shapes that do not fit, caches that cannot be quantized, a bad argument: all sorts of types.
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if "llocate" in reason or "out of memory" in reason.lower():
+            raise ResourceError(f"out of memory while {model} was answering ({reason})") from error
+        raise MlxctlError(f"{model} cannot answer with these settings: {reason}") from error

@@ -1,0 +1,134 @@
+"""Rules that tie settings to each other, to the model and to the prompt. Each finding is refused or warned of.
+
+Nothing here imports mlx: the facts about a model come in as plain data.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mlxctl import options
+from mlxctl.settings import Settings
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong, in one line. fatal: the run is refused."""
+
+    message: str
+    fatal: bool = False
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What the rules need to know of a model. cache_types: class names of its caches, a layer each.
+
+    own_caches: the model makes its own caches and ignores max_kv_size. head_dims: sizes of keys and values.
+    context: tokens it was made for.
+    """
+
+    id: str
+    vocab_size: int | None = None
+    context: int | None = None
+    head_dims: tuple[int, ...] = ()
+    own_caches: bool = False
+    cache_types: tuple[str, ...] = ()
+
+
+def for_settings(settings: Settings) -> Iterator[Finding]:
+    """Rules that need the settings alone."""
+    yield from _ranges(settings)
+    yield from _idle_sampler(settings)
+    prompt, request = settings.prompt, settings.request
+    if prompt.system is not None and prompt.system_file is not None:
+        yield Finding("system prompt: both the text (--system-prompt) and a file (--system-file) are given", fatal=True)
+    if prompt.ignore_chat_template:
+        ignored = {"system prompt": prompt.system or prompt.system_file, "prefill": prompt.prefill_response}
+        for name in (name for name, value in ignored.items() if value):
+            yield Finding(f"the {name} does nothing without the chat template (--ignore-chat-template)")
+    if settings.model.draft_model is not None:
+        if settings.kv.max_kv_size is not None:
+            yield Finding("max_kv_size does nothing with a draft model")
+        if request.prompt_cache_file is not None:
+            yield Finding("a prompt cache file holds no cache for the draft model: leave one of them out", fatal=True)
+    if request.prompt_cache_file is not None and settings.prompt.system is not None:
+        yield Finding("the system prompt is ignored: the prompt cache already holds the beginning",
+                      fatal=not settings.upstream_rules)  # fmt: skip
+
+
+def for_vocabulary(settings: Settings, facts: ModelFacts) -> Iterator[Finding]:
+    """Rules that need the model's config."""
+    size = facts.vocab_size
+    if size is not None:
+        for name in ("top_k", "min_tokens_to_keep"):
+            value = getattr(settings.sampler, name)
+            if value > size:
+                yield Finding(f"{name} {value} is beyond the vocabulary of {facts.id} ({size} tokens)", fatal=True)
+
+
+def for_caches(settings: Settings, facts: ModelFacts) -> Iterator[Finding]:
+    """Rules that need to know which caches the model makes."""
+    kv, kinds = settings.kv, set(facts.cache_types)
+    if kv.max_kv_size is not None and facts.own_caches and settings.model.draft_model is None:
+        yield Finding(f"max_kv_size does nothing: {facts.id} makes its own caches ({_list(kinds)})")
+    if kv.kv_bits is not None:
+        reason = _unquantizable(settings, facts)
+        if reason:
+            yield Finding(f"kv_bits {kv.kv_bits} cannot be used with {facts.id}: {reason}", fatal=True)
+    if settings.model.draft_model is not None:
+        fixed = kinds - {"KVCache", "QuantizedKVCache", "ConcatenateKVCache"}
+        if fixed:
+            yield Finding(f"{facts.id} cannot be used with a draft model: its caches ({_list(fixed)}) cannot step back",
+                          fatal=True)  # fmt: skip
+
+
+def for_prompt(settings: Settings, facts: ModelFacts, prompt_tokens: int) -> Iterator[Finding]:
+    """Rules that need the length of the prompt."""
+    limit, start = settings.generation.max_tokens, settings.kv.quantized_kv_start
+    if facts.context is not None and prompt_tokens >= facts.context:
+        yield Finding(f"the prompt has {prompt_tokens} tokens, the context of {facts.id} {facts.context}"
+                      " (--max-tokens sets a limit of your own and goes on)", fatal=limit is None)  # fmt: skip
+    if settings.kv.kv_bits is not None and limit is not None and 0 < prompt_tokens + limit <= start and limit > 0:
+        yield Finding(f"kv_bits: nothing will be quantized, the run ends before quantized_kv_start ({start} tokens)")
+
+
+def token_limit(settings: Settings, facts: ModelFacts, prompt_tokens: int) -> int:
+    """The most tokens to generate, -1 for no limit: what was asked for, else what is left of the context."""
+    if settings.generation.max_tokens is not None:
+        return max(settings.generation.max_tokens, -1)
+    return -1 if facts.context is None else facts.context - prompt_tokens
+
+
+def _ranges(settings: Settings) -> Iterator[Finding]:
+    """Values out of range. They reach this far from Python, or from `generate`, which accepts what upstream does."""
+    for option in options.options():
+        try:
+            options.check(option, getattr(getattr(settings, option.section), option.name))
+        except ValueError as error:
+            yield Finding(f"{option.flag_name}: {error}", fatal=not (settings.upstream_rules and option.upstream))
+
+
+def _idle_sampler(settings: Settings) -> Iterator[Finding]:
+    sampler = settings.sampler
+    asked = {"top_p": 0 < sampler.top_p < 1, "min_p": sampler.min_p != 0, "top_k": sampler.top_k > 0,
+             "xtc_probability": sampler.xtc_probability > 0}  # fmt: skip
+    idle = [name for name, set_ in asked.items() if set_]
+    if sampler.temp == 0 and idle:
+        verb = "does" if len(idle) == 1 else "do"
+        yield Finding(f"{_list(idle)} {verb} nothing at temperature 0: the likeliest token is always taken")
+
+
+def _unquantizable(settings: Settings, facts: ModelFacts) -> str | None:
+    rotating = settings.kv.max_kv_size is not None and not facts.own_caches
+    if rotating or "RotatingKVCache" in facts.cache_types:
+        return "its cache is a rotating one, which cannot be quantized"
+    bits, group = settings.kv.kv_bits or 0, settings.kv.kv_group_size
+    for size in facts.head_dims:
+        if size % group:
+            return f"its head size {size} is no multiple of kv_group_size {group}"
+        if size // (32 // bits) != size * bits // 32:
+            return f"its head size {size} cannot be packed in {bits} bits"
+    return None
+
+
+def _list(names: object) -> str:
+    return ", ".join(sorted(names))  # type: ignore[call-overload]

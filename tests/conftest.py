@@ -1,0 +1,91 @@
+"""Sealed ways to run the program, and models to run it on."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import models
+
+REPO = Path(__file__).parent.parent
+BIN = Path(sys.executable).parent
+KEPT = ("PATH", "LANG", "TMPDIR", "LD_LIBRARY_PATH")  # of the caller's environment
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a program left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callable[[str], str]:
+    """Path of a tiny random model by its kind (tests/models.py); built when first asked for."""
+    # Workers of one run share the folder; a model is built aside and renamed.
+    base = tmp_path_factory.getbasetemp()
+    root = (base if worker_id == "master" else base.parent) / "tiny"
+    return lambda kind: str(models.adapter(root) if kind == "adapter" else models.build(kind, root))
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> dict[str, str]:
+    """An environment of its own: no home, no configuration, no network."""
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    home = tmp_path / "home"
+    home.mkdir()
+    xdg = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "CACHE", "STATE", "DATA")}
+    return {**kept, **xdg, "HOME": str(home), "HF_HUB_OFFLINE": "1", "TERM": "xterm", "PYTHONUTF8": "0", "LC_ALL": "C.UTF-8"}
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """An empty working directory, with a .git so that no profile is looked for above it."""
+    folder = tmp_path / "work"
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+class Program:
+    """Runs an installed program in the sealed environment and the empty working directory."""
+
+    def __init__(self, name: str, env: Mapping[str, str], cwd: Path) -> None:
+        self.path = str(BIN / name)
+        self.env = dict(env)
+        self.cwd = cwd
+
+    def __call__(
+        self, *args: str, input: str | bytes | None = None, env: Mapping[str, str] | None = None, timeout: float = 120
+    ) -> Result:
+        """Run to the end. input None: stdin is /dev/null."""
+        data = input.encode() if isinstance(input, str) else input
+        stdin: dict[str, object] = {"stdin": subprocess.DEVNULL} if data is None else {"input": data}
+        done = subprocess.run(
+            [self.path, *args], capture_output=True, env={**self.env, **(env or {})}, cwd=self.cwd, timeout=timeout,
+            check=False, **stdin,  # type: ignore[call-overload]
+        )  # fmt: skip
+        return Result(done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="replace"))
+
+    def popen(self, *args: str, env: Mapping[str, str] | None = None, **kwargs: object) -> subprocess.Popen[bytes]:
+        """Start it with streams of the caller's choice."""
+        command: Sequence[str] = [self.path, *args]
+        return subprocess.Popen(command, env={**self.env, **(env or {})}, cwd=self.cwd, **kwargs)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.fixture
+def mlxctl(sealed: dict[str, str], work: Path) -> Program:
+    """The program under test."""
+    return Program("mlxctl", sealed, work)
+
+
+@pytest.fixture
+def upstream(sealed: dict[str, str], work: Path) -> Program:
+    """mlx_lm.generate, the oracle."""
+    return Program("mlx_lm.generate", sealed, work)
