@@ -4,19 +4,27 @@ import enum
 
 
 class ExitStatus(enum.IntEnum):
-    """What a run of `mlxctl` tells its caller (the table in README is made from this)."""
+    """What a run of `mlxctl` tells its caller."""
 
-    OK = 0
-    FAULT = 1
-    USAGE = 2
-    MODEL = 3
-    CACHE = 4
-    TEMPLATE = 5
-    RESOURCES = 6
-    LENGTH = 10
-    INTERRUPTED = 130
-    READER_GONE = 141
-    TERMINATED = 143
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> "ExitStatus":
+        status = int.__new__(cls, value)
+        status._value_ = value
+        status.meaning = meaning
+        return status
+
+    OK = 0, "done"
+    FAULT = 1, "a fault of mlxctl's own (`MLXCTL_DEBUG=1` shows where), or the library gave up on these settings"
+    USAGE = 2, "the command line, a variable, a profile or the prompt is wrong"
+    MODEL = 3, "the model, tokenizer, adapter or backend cannot be loaded"
+    CACHE = 4, "the prompt cache cannot be used"
+    TEMPLATE = 5, "the chat template fails or refuses the messages"
+    RESOURCES = 6, "out of memory or disk"
+    LENGTH = 10, "the answer was cut by the token limit, and `--fail-on-length` was given"
+    INTERRUPTED = 130, "interrupted (SIGINT); what was generated stays printed"
+    READER_GONE = 141, "the reader of stdout went away (SIGPIPE)"
+    TERMINATED = 143, "terminated (SIGTERM); what was generated stays printed"
 
 
 class MlxctlError(Exception):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,15 @@ def sealed(tmp_path: Path) -> dict[str, str]:
     home = tmp_path / "home"
     home.mkdir()
     xdg = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "CACHE", "STATE", "DATA")}
-    return {**kept, **xdg, "HOME": str(home), "HF_HUB_OFFLINE": "1", "TERM": "xterm", "PYTHONUTF8": "0", "LC_ALL": "C.UTF-8"}
+    return {
+        **kept,
+        **xdg,
+        "HOME": str(home),
+        "HF_HUB_OFFLINE": "1",
+        "TERM": "xterm",
+        "PYTHONUTF8": "0",
+        "LC_ALL": "C.UTF-8",
+    }
 
 
 @pytest.fixture
@@ -71,7 +80,9 @@ class Program:
             [self.path, *args], capture_output=True, env={**self.env, **(env or {})}, cwd=self.cwd, timeout=timeout,
             check=False, **stdin,  # type: ignore[call-overload]
         )  # fmt: skip
-        return Result(done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="replace"))
+        return Result(
+            done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="replace")
+        )
 
     def popen(self, *args: str, env: Mapping[str, str] | None = None, **kwargs: object) -> subprocess.Popen[bytes]:
         """Start it with streams of the caller's choice."""
@@ -89,3 +100,30 @@ def mlxctl(sealed: dict[str, str], work: Path) -> Program:
 def upstream(sealed: dict[str, str], work: Path) -> Program:
     """mlx_lm.generate, the oracle."""
     return Program("mlx_lm.generate", sealed, work)
+
+
+@pytest.fixture(scope="session")
+def demo_cache() -> Path:
+    """A cache directory that holds the real demo model, made once and kept for later runs."""
+    from mlxctl.engine import demo
+
+    folder = Path(
+        os.environ.get("MLXCTL_TEST_CACHE") or Path(tempfile.gettempdir()) / f"mlxctl-test-cache-{os.getuid()}"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        demo.ensure("smollm2-135m", print)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def demo_dir(demo_cache: Path) -> Path:
+    """The folder of the real demo model."""
+    (config,) = (demo_cache / "mlxctl" / "models").glob("smollm2-135m-*/config.json")
+    return config.parent
+
+
+@pytest.fixture
+def demo_env(sealed: dict[str, str], demo_cache: Path) -> dict[str, str]:
+    """The sealed environment, in which the demo model is already made."""
+    return {**sealed, "XDG_CACHE_HOME": str(demo_cache)}

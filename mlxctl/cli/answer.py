@@ -1,7 +1,8 @@
 """From settings and a prompt to an answer on stdout: what `run` and `generate` share."""
 
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from mlxctl.cli import inputs
@@ -9,7 +10,7 @@ from mlxctl.cli.app import App
 from mlxctl.cli.display import PrefillBar
 from mlxctl.cli.signals import Signals, exit_status
 from mlxctl.cli.streams import divert_prints
-from mlxctl.errors import ExitStatus, MlxctlError
+from mlxctl.errors import ExitStatus, MlxctlError, ReaderGone
 from mlxctl.events import Done, Event, Notice, Progress, Token
 from mlxctl.output import Writer, make_writer, stats
 from mlxctl.profiles import Resolved
@@ -47,6 +48,7 @@ class _Session:
         self.writer: Writer = make_writer(app.stdout, app.stderr, settings)
         self.signals = Signals(self._stuck)
         self.engine: Engine | None = None
+        self._ending = threading.Lock()  # taken once, by whichever thread ends the run
 
     def run(self, parts: inputs.Parts) -> int:
         from mlxctl.engine.engine import Engine
@@ -56,10 +58,11 @@ class _Session:
         self.signals.listening = True
         self.writer.start()
         logprobs = self.settings.output.format == "jsonl"
-        for event in engine.stream(messages, cancel=self.signals.asked, logprobs=logprobs):
-            if isinstance(event, Done):
-                return self._finish(event)
-            self._pass_on(event)
+        with closing(engine.stream(messages, cancel=self.signals.asked, logprobs=logprobs)) as events:
+            for event in events:
+                if isinstance(event, Done):
+                    return self._finish(event)
+                self._pass_on(event)
         raise AssertionError("the stream ended without Done")
 
     @contextmanager
@@ -67,9 +70,13 @@ class _Session:
         """Tell the writer of an error too, so that a reader of JSON hears of it."""
         try:
             yield
+        except ReaderGone:
+            self.bar.close()
+            self._record(self._cut_short("SIGPIPE"))
+            raise
         except MlxctlError as error:
             self.bar.close()
-            if error.exit_status != ExitStatus.READER_GONE:
+            with suppress(MlxctlError):  # stdout itself may be what failed
                 self.writer.fail(error.message, error.exit_status)
             raise
         finally:
@@ -86,15 +93,29 @@ class _Session:
             self.app.say(event.message)
 
     def _finish(self, done: Done) -> int:
+        if not self._ending.acquire(blocking=False):
+            threading.Event().wait()  # the other thread is ending the process
         self.bar.close()
         self.writer.done(done)
-        self._tell(done)
-        if self.settings.request.stats_file:
-            stats.append(self.settings.request.stats_file, done)
+        self._record(done)
         if done.finish_reason == "interrupted":
             return exit_status(done.stop["signal"])
         cut = done.finish_reason == "length"
         return ExitStatus.LENGTH if cut and self.settings.request.fail_on_length else ExitStatus.OK
+
+    def _record(self, done: Done | None) -> None:
+        """Say how it went, on stderr and in the stats file."""
+        if done is not None:
+            self._tell(done)
+            if self.settings.request.stats_file:
+                stats.append(self.settings.request.stats_file, done)
+
+    def _cut_short(self, signal: str) -> Done | None:
+        """What came of the run under way, ended by a signal."""
+        if self.engine is None or self.engine.running is None:
+            return None
+        self.engine.running.interrupt(signal)
+        return self.engine.done(self.engine.running)
 
     def _tell(self, done: Done) -> None:
         """What the person is told after the answer."""
@@ -114,10 +135,9 @@ class _Session:
 
     def _stuck(self, signal: str) -> None:
         """End in good order from the watcher's thread, while the main one is deep inside the library."""
-        self.bar.close()
-        running = self.engine.running if self.engine is not None else None
-        if self.engine is None or running is None:
+        done = self._cut_short(signal)
+        if done is not None:
+            self._finish(done)
+        else:
+            self.bar.close()
             self.app.say(f"interrupted by {signal}")
-            return
-        running.interrupt(signal)
-        self._finish(self.engine.done(running))

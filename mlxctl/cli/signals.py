@@ -67,5 +67,7 @@ class Signals:
                 return signal.Signals(number).name
 
     def _leave(self, name: str) -> None:
-        self._stuck(name)
-        os._exit(exit_status(name))
+        try:
+            self._stuck(name)
+        finally:
+            os._exit(exit_status(name))

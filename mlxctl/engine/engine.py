@@ -4,7 +4,7 @@ import copy
 import json
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,7 @@ class Engine:
         settings: Settings | None = None,
         cancel: Cancel = _never,
         logprobs: bool = False,
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """Answer the last message: yields Notice, Progress and Token events, then one Done.
 
         messages: [{"role": "user", "content": "…"}, …]. settings: for this answer alone; the model stays.

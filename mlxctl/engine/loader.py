@@ -42,7 +42,7 @@ class Weights:
 def locate(name: str, *, revision: str | None = None, offline: bool = False, say: Say) -> Path:
     """The local folder of a model: a path, a repository of the hub (fetched on first use) or builtin:NAME."""
     if name.startswith("builtin:"):
-        return demo.ensure(name.removeprefix("builtin:"), say)
+        return demo.ensure(name.removeprefix("builtin:"), say, offline=offline)
     path = Path(name).expanduser()
     if path.is_dir():
         return path
