@@ -1,13 +1,13 @@
 """From settings and a prompt to an answer on stdout: what `run` and `generate` share."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from mlxctl.cli import inputs
 from mlxctl.cli.app import App
 from mlxctl.cli.display import PrefillBar
+from mlxctl.cli.inputs import Message
 from mlxctl.cli.signals import Signals, exit_status
 from mlxctl.cli.streams import divert_prints
 from mlxctl.errors import ExitStatus, MlxctlError, ReaderGone
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from mlxctl.engine.engine import Engine
 
 
-def answer(app: App, resolved: Resolved, words: Sequence[str] = ()) -> int:
-    """Run one prompt; return the exit status. words: the question's, from the command line."""
+Ask = Callable[[], list[Message]]  # makes the messages, once the model is there: a pipe may fill while it loads
+
+
+def answer(app: App, resolved: Resolved, ask: Ask) -> int:
+    """Run one prompt; return the exit status."""
     settings = resolved.settings
     app.stdout.require()
-    parts = inputs.gather(settings, words, app)
     if settings.request.stats_file:
         stats.open_log(settings.request.stats_file).close()  # an hour's answer shall not end with "cannot write"
     divert_prints()
@@ -33,9 +35,9 @@ def answer(app: App, resolved: Resolved, words: Sequence[str] = ()) -> int:
     if settings.request.dry_run:
         from mlxctl.cli.dry_run import dry_run
 
-        return dry_run(app, resolved, inputs.finish(parts, settings, app))
+        return dry_run(app, resolved, ask())
     with session.reporting():
-        return session.run(parts)
+        return session.run(ask)
 
 
 class _Session:
@@ -50,11 +52,11 @@ class _Session:
         self.engine: Engine | None = None
         self._ending = threading.Lock()  # taken once, by whichever thread ends the run
 
-    def run(self, parts: inputs.Parts) -> int:
+    def run(self, ask: Ask) -> int:
         from mlxctl.engine.engine import Engine
 
         self.engine = engine = Engine.load(self.settings, self.app.say)
-        messages = inputs.finish(parts, self.settings, self.app)
+        messages = ask()
         self.signals.listening = True
         self.writer.start()
         logprobs = self.settings.output.format == "jsonl"

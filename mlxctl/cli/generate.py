@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from mlxctl import options, profiles
+from mlxctl.cli import inputs
 from mlxctl.cli.answer import answer
 from mlxctl.cli.app import App
 from mlxctl.errors import ExitStatus, MlxctlError, UsageError
@@ -84,7 +85,8 @@ class ArgparseCommand(click.Command):
 def command(app: App, given: dict[str, Any]) -> int:
     """Do what mlx_lm.generate does, flag for flag."""
     try:
-        return answer(app, _resolve(given))
+        resolved = _resolve(given)
+        return answer(app, resolved, lambda: inputs.as_upstream(resolved.settings, app))
     except MlxctlError as error:
         # Upstream ends with 1 whatever goes wrong after its arguments are read.
         if error.exit_status < ExitStatus.LENGTH:

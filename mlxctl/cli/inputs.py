@@ -47,11 +47,26 @@ def finish(parts: Parts, settings: Settings, app: App) -> list[Message]:
         piped = app.stdin.read()
     elif app.stdin.carries_data():
         app.say("stdin is an open pipe with nothing in it yet, and is left alone; name it with - to wait for it")
-    text = "\n\n".join(part for part in (*parts.files, piped, parts.question) if part)
+    text = _join([*parts.files, piped, parts.question])
     if not text.strip() and not parts.messages:
         raise UsageError("the prompt is empty: there was nothing on stdin")
     asked = [*parts.messages, {"role": "user", "content": text}] if text else parts.messages
     return with_system(asked, settings)
+
+
+def _join(parts: list[str]) -> str:
+    """One text, the parts a blank line apart; a part alone stays as it is."""
+    *before, last = [part for part in parts if part] or [""]
+    return "".join(part.rstrip("\n") + "\n\n" for part in before) + last
+
+
+def as_upstream(settings: Settings, app: App) -> list[Message]:
+    """The messages as mlx_lm.generate makes them: stdin only for "-", line ends made newlines, an empty prompt kept."""
+    prompt = unescape(argument(settings.request.prompt or ""))
+    if prompt == "-":
+        prompt = app.stdin.read().replace("\r\n", "\n").replace("\r", "\n")
+    text = _join([*(read_file(path) for path in settings.prompt.files), prompt])
+    return with_system([{"role": "user", "content": text}], settings)
 
 
 def with_system(messages: list[Message], settings: Settings) -> list[Message]:

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from mlxctl import options, profiles
+from mlxctl.cli import inputs
 from mlxctl.cli.answer import answer
 from mlxctl.cli.app import App
 from mlxctl.cli.options import TableCommand, flags, parameters
@@ -25,4 +26,6 @@ def command(app: App, /, words: tuple[str, ...], profile: str | None, **params: 
     if verbose is not None:
         given.setdefault("output.format", "classic" if verbose else "text")
     name = profile or profiles.default_profile(app.environ)
-    return answer(app, profiles.resolve(given, app.environ, name), words)
+    resolved = profiles.resolve(given, app.environ, name)
+    parts = inputs.gather(resolved.settings, words, app)
+    return answer(app, resolved, lambda: inputs.finish(parts, resolved.settings, app))

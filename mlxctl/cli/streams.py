@@ -10,6 +10,9 @@ from typing import TextIO
 
 from mlxctl.errors import ReaderGone, ResourceError, UsageError
 
+# What a model writes shall not steer a terminal: control characters are shown as pictures there.
+_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t\r"} | {127: 0x2421}
+
 
 class Out:
     """stdout, or any file descriptor: text goes out at once, as UTF-8."""
@@ -17,6 +20,7 @@ class Out:
     def __init__(self, fd: int, *, closed: bool = False) -> None:
         self._fd = fd
         self._closed = closed
+        self._shown = self.isatty()
 
     def require(self) -> None:
         """Fail before any work when there is nowhere to write (UsageError)."""
@@ -28,7 +32,8 @@ class Out:
 
     def write(self, text: str) -> None:
         """Write all of the text. Raises ReaderGone, or ResourceError when the disk is full."""
-        data = memoryview(text.encode("utf-8", "replace"))
+        shown = text.translate(_PICTURES) if self._shown else text
+        data = memoryview(shown.encode("utf-8", "replace"))
         while data:
             try:
                 data = data[os.write(self._fd, data) :]

@@ -12,7 +12,7 @@ _VERSIONS = ("mlxctl", "mlx", "mlx-lm", "transformers")
 
 
 def require_backend() -> None:
-    """Import mlx, or say which extra brings a backend (ModelError)."""
+    """Import mlx and mlx-lm, or say what is missing (ModelError)."""
     try:
         import mlx.core  # noqa: F401
         import mlx_lm  # noqa: F401
@@ -21,6 +21,9 @@ def require_backend() -> None:
             f"no MLX backend is installed ({str(error).splitlines()[0]})",
             hint='install one: pip install "mlxctl[cpu]", or [cuda12] or [cuda13] for an NVIDIA GPU',
         ) from error
+    except (ValueError, OSError) as error:
+        # It asks for 2048 open files, and may not get them.
+        raise ModelError(f"mlx-lm cannot start: {error}", hint="ulimit -n may be too low: mlx-lm wants 4096") from error
 
 
 def describe() -> str:

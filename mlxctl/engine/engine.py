@@ -98,6 +98,8 @@ class Engine:
         """
         settings = settings or self.settings
         notices: list[str] = []
+        if settings is not self.settings:
+            self._check(settings, notices.append)
         job = self._job(messages, settings, cancel, logprobs, notices.append)
         yield from (Notice(text) for text in notices)
         self.running = generation = Generation(job)
@@ -122,6 +124,13 @@ class Engine:
             versions=device.versions(),
             device=device.describe(),
         )
+
+    def _check(self, settings: Settings, say: Say) -> None:
+        """The rules, for settings that the model was not loaded with."""
+        facts = self._weights.facts
+        for rule in (rules.for_vocabulary, rules.for_caches):
+            enforce(rule(settings, facts), settings, say)
+        enforce(rules.for_settings(settings), settings, say)
 
     def _job(
         self, messages: Sequence[prompt.Message], settings: Settings, cancel: Cancel, logprobs: bool, say: Say

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ def locate(name: str, *, revision: str | None = None, offline: bool = False, say
     path = Path(name).expanduser()
     if path.is_dir():
         return path
-    if path.exists() or name.startswith(("/", ".", "~")) or name.count("/") != 1:
+    if path.exists() or name.startswith(("/", ".", "~")) or name.count("/") > 1:
         raise ModelError(f"model {name}: no such folder", hint="give a folder, a repository ORG/NAME or builtin:NAME")
     return _fetch(name, revision, offline)
 
@@ -105,6 +106,10 @@ def _fetch(repository: str, revision: str | None, offline: bool) -> Path:
     from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS, snapshot_download
 
     offline = offline or os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
+    if not sys.stderr.isatty():
+        from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
+
+        disable_progress_bars()
     try:
         return Path(snapshot_download(repository, revision=revision, allow_patterns=DEFAULT_ALLOW_PATTERNS,
                                       local_files_only=offline))  # fmt: skip

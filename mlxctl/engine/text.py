@@ -49,7 +49,7 @@ class Thinking:
         self._marks = (start or "", end or "")
         self._scanner = Scanner([self._marks[inside]])
         self._inside = inside
-        self._fresh = False
+        self._fresh = inside
 
     def feed(self, raw: str, *, last: bool = False) -> tuple[str, str]:
         """Return the (text, thinking) that this piece releases."""
