@@ -1,12 +1,9 @@
 """Profiles: find them, check them, and layer them under flags and variables. Every value keeps its origin."""
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import tomli
 
 from mlxctl import options, paths
 from mlxctl.errors import UsageError
@@ -99,6 +96,8 @@ def find(name: str, said_by: list[str] | None = None) -> Path:
         path = folder / f"{name}.toml"
         if path.is_file():
             return path
+    import difflib
+
     near = difflib.get_close_matches(name, {path.stem for folder in folders() for path in folder.glob("*.toml")}, 1)
     by = f" (extended by {' -> '.join(said_by)})" if said_by else ""
     raise UsageError(f"profile {name}: not found{by}" + (f"; did you mean {near[0]}?" if near else ""))
@@ -111,6 +110,8 @@ def folders() -> list[Path]:
 
 def read(path: Path) -> Profile:
     """Parse and check a file; UsageError names every fault as "file:line: key: what is wrong"."""
+    import tomli
+
     try:
         text = path.read_bytes().decode()
         data = tomli.loads(text)
@@ -174,6 +175,8 @@ def _checked(option: Option, value: Any) -> tuple[Any, str | None]:
 
 def _unknown(key: str, known: list[str]) -> str:
     """Say that a key does not exist, and the nearest that does: by its own name first, wherever it stands."""
+    import difflib
+
     section, _, name = key.rpartition(".")
     here = [k for k in known if k.rpartition(".")[0] == section]
     near = difflib.get_close_matches(key, here, 1, 0.6)

@@ -1,9 +1,7 @@
 """The command group, and the one place where errors become exit statuses."""
 
-import difflib
 import os
 import sys
-import traceback
 from importlib import import_module
 
 import click
@@ -31,6 +29,8 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
+            import difflib
+
             near = difflib.get_close_matches(cmd_name, COMMANDS, 1)
             ctx.fail(f"no such command: {cmd_name}" + (f" (did you mean {near[0]}?)" if near else ""))
         command = import_module(f"mlxctl.cli.{cmd_name.replace('-', '_')}").command
@@ -95,8 +95,7 @@ def _usage(app: App, error: click.UsageError) -> int:
 
 
 def _fault(app: App, error: MlxctlError) -> int:
-    if os.environ.get("MLXCTL_DEBUG"):
-        traceback.print_exception(error, file=app.stderr)
+    _trace(app, error)
     if not isinstance(error, ReaderGone):
         app.say(error.message)
         if error.hint:
@@ -105,8 +104,15 @@ def _fault(app: App, error: MlxctlError) -> int:
 
 
 def _ours(app: App, error: Exception) -> int:
-    if os.environ.get("MLXCTL_DEBUG"):
-        traceback.print_exception(error, file=app.stderr)
+    _trace(app, error)
     reason = (str(error) or "no message").splitlines()[0]
     app.say(f"a fault of mlxctl itself: {type(error).__name__}: {reason}\n  MLXCTL_DEBUG=1 shows where")
     return ExitStatus.FAULT
+
+
+def _trace(app: App, error: Exception) -> None:
+    """The traceback, for those who ask for it."""
+    if app.environ.get("MLXCTL_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error, file=app.stderr)

@@ -5,8 +5,6 @@ from typing import Any
 import click
 
 from mlxctl import options, profiles
-from mlxctl.cli import inputs
-from mlxctl.cli.answer import answer
 from mlxctl.cli.app import App
 from mlxctl.cli.options import TableCommand, flags, parameters
 
@@ -21,6 +19,9 @@ def command(app: App, /, words: tuple[str, ...], profile: str | None, **params: 
     The prompt is made of -f files, then stdin, then the question ("-" names stdin). Settings come from flags, then
     MLXCTL_ variables, then the profile, then the defaults.
     """
+    from mlxctl.cli import inputs
+    from mlxctl.cli.answer import answer
+
     given = flags(params)
     verbose = given.get("request.verbose")
     if verbose is not None:

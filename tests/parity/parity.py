@@ -4,9 +4,10 @@ import ast
 import re
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from conftest import Program
 from models import KINDS
@@ -68,9 +69,13 @@ def _lines(name: str) -> list[str]:
 class Files:
     """Finds or makes what a placeholder stands for; workers of one run share the folder."""
 
-    def __init__(self, tiny: Callable[[str], str], maker: Program) -> None:
+    def __init__(
+        self, tiny: Callable[[str], str], maker: Program, given: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """maker: mlx_lm.cache_prompt. given: paths of placeholders that only some tests have."""
         self._tiny = tiny
         self._maker = maker
+        self._given = given
         self._root = Path(tiny("llama")).parent.parent / "parity"
 
     def fill(self, argument: str) -> str:
@@ -79,6 +84,8 @@ class Files:
 
     def path(self, name: str) -> str:
         """The path that {name} stands for."""
+        if name in self._given:
+            return self._given[name]
         if name in (*KINDS, "adapter"):
             return self._tiny(name)
         if name == "file-weights":
