@@ -134,10 +134,10 @@ def _finite(value: Any) -> bool:
 TRUE, FALSE = frozenset({"1", "true", "t", "yes", "on"}), frozenset({"0", "false", "f", "no", "off"})
 
 
-def read_text(option: Option, text: str) -> Any:
-    """Turn the text of a flag or variable into a value of the option's kind; ValueError says what was expected."""
+def parse(option: Option, text: str) -> Any:
+    """Turn the text of a flag or variable into a checked value; ValueError says what was expected."""
     try:
-        return _read(option, text)
+        return check(option, _read(option, text))
     except ValueError:
         raise ValueError(f"expected {describe(option)}, got {text!r}") from None
 
@@ -150,9 +150,17 @@ def _read(option: Option, text: str) -> Any:
         return text.lower() in TRUE
     if base in (int, float):
         return base(text)
-    if base is dict or (base is list and text.lstrip().startswith("[")):
+    if base is dict:
         return msgspec.json.decode(text)  # its DecodeError is a ValueError
-    return [text] if base is list else text
+    return _texts(text) if base is list else text
+
+
+def _texts(text: str) -> list[str]:
+    """A JSON list of texts, or one text: "[END]" is a likely stop string, and no JSON."""
+    try:
+        return msgspec.json.decode(text, type=list[str])
+    except ValueError:
+        return [text]
 
 
 def build(values: Mapping[str, Any], **top: Any) -> Settings:

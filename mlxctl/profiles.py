@@ -178,15 +178,14 @@ def _unknown(key: str, known: list[str]) -> str:
     import difflib
 
     section, _, name = key.rpartition(".")
-    here = [k for k in known if k.rpartition(".")[0] == section]
-    near = difflib.get_close_matches(key, here, 1, 0.6)
-    if not near:
-        leaves = {k.rpartition(".")[2]: k for k in known}
-        near = [leaves[leaf] for leaf in difflib.get_close_matches(name, leaves, 1, 0.75)]
-    if not near:
-        return f"{key}: no such key"
-    same_table = section and near[0].startswith(f"{section}.")
-    return f"{key}: no such key; did you mean {near[0].removeprefix(f'{section}.') if same_table else near[0]}?"
+    here = {k.rpartition(".")[2]: k for k in known if k.rpartition(".")[0] == section}
+    anywhere = {k.rpartition(".")[2]: k for k in known}
+    if name in anywhere:
+        return f"{key}: no such key; did you mean {anywhere[name]}?"
+    for names, cutoff in ((here, 0.6), (anywhere, 0.75)):
+        for near in difflib.get_close_matches(name, names, 1, cutoff):
+            return f"{key}: no such key; did you mean {near if names is here else names[near]}?"
+    return f"{key}: no such key"
 
 
 def _anchor(values: dict[str, Value], folder: Path) -> tuple[dict[str, Value], list[str]]:
@@ -217,7 +216,7 @@ def _from_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
     for option in options.options():
         if option.env is not None and option.env in environ:
             try:
-                value = options.check(option, options.read_text(option, environ[option.env]))
+                value = options.parse(option, environ[option.env])
             except ValueError as error:
                 raise UsageError(f"{option.env}: {error}") from None
             yield option.key, Value(value, f"variable {option.env}")

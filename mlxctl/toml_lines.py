@@ -2,12 +2,13 @@
 
 import re
 
-_HEADER = re.compile(r"^\s*\[{1,2}\s*([^\]]+?)\s*\]{1,2}")
-_KEY = re.compile(
-    r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=(.*)$"""
+_SIGN = re.compile(
+    r'''"""(?:\\.|[^\\])*?"{3,5}(?!")'''  # texts of several lines
+    r"""|'{3}.*?'{3,5}(?!')"""
+    r"""|"(?:\\.|[^"\\\n])*"|'[^'\n]*\'"""  # texts
+    r"""|\#[^\n]*|\n|[\[\]{}=]|[^\s\[\]{}=."'\#]+""",  # comments, line ends, signs, bare words
+    re.DOTALL,
 )
-_PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
-_QUOTES = ('"""', "'''")
 
 
 def lines_of(text: str) -> dict[tuple[str, ...], int]:
@@ -17,18 +18,24 @@ def lines_of(text: str) -> dict[tuple[str, ...], int]:
     """
     found: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
-    closing: str | None = None  # the quotes of a text that runs over several lines
-    for number, line in enumerate(text.split("\n"), 1):
-        if closing is not None:
-            closing = None if closing in line else closing
-        elif header := _HEADER.match(line):
-            table = _path(header[1])
-            found.setdefault(table, number)
-        elif key := _KEY.match(line):
-            found.setdefault(table + _path(key[1]), number)
-            value = key[2].lstrip()
-            quotes = next((quotes for quotes in _QUOTES if value.startswith(quotes)), None)
-            closing = quotes if quotes and quotes not in value[3:] else None
+    parts: list[str] = []  # of the key or header being read
+    in_value, depth, line, counted = False, 0, 1, 0
+    for match in _SIGN.finditer(text):
+        sign = match[0]
+        line += text.count("\n", counted, match.start())
+        counted = match.start()
+        if sign == "\n" and depth == 0:
+            in_value, parts = False, []
+        elif in_value:
+            depth += (sign in "[{") - (sign in "]}")
+        elif sign == "=":
+            found.setdefault((*table, *parts), line)
+            in_value = True
+        elif sign == "]" and parts:
+            table, parts = tuple(parts), []
+            found.setdefault(table, line)
+        elif sign[0] not in "[]#\n":
+            parts.append(sign.strip("\"'"))
     return found
 
 
@@ -37,7 +44,3 @@ def line_of(lines: dict[tuple[str, ...], int], path: tuple[str, ...]) -> int:
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 1)
-
-
-def _path(dotted: str) -> tuple[str, ...]:
-    return tuple(part.strip("\"'") for part in _PART.findall(dotted))

@@ -2,12 +2,12 @@
 
 import os
 import sys
-from importlib import import_module
 
 import click
 
 from mlxctl import __version__
 from mlxctl.cli.app import App
+from mlxctl.cli.lazy import LazyGroup
 from mlxctl.cli.signals import Interrupted, exit_status
 from mlxctl.errors import ExitStatus, MlxctlError, ReaderGone
 
@@ -21,28 +21,9 @@ COMMANDS = {
 _BY_SIGNAL = (ExitStatus.INTERRUPTED, ExitStatus.TERMINATED)
 
 
-class LazyGroup(click.Group):
-    """Imports a command when it is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            import difflib
-
-            near = difflib.get_close_matches(cmd_name, COMMANDS, 1)
-            ctx.fail(f"no such command: {cmd_name}" + (f" (did you mean {near[0]}?)" if near else ""))
-        command = import_module(f"mlxctl.cli.{cmd_name.replace('-', '_')}").command
-        assert isinstance(command, click.Command)  # noqa: S101
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup, package="mlxctl.cli", lines=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="mlxctl", message="%(prog)s %(version)s")
 def group() -> None:
     """Run language models with MLX.

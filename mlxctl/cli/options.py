@@ -27,13 +27,14 @@ class TableType(click.ParamType[Any]):
         return self.option.metavar or {int: "N", float: "X"}.get(self.option.base, "TEXT")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if self.option.base is dict and self.option.metavar == "TOKEN=BIAS":
+        if self.option.base is list:
+            return value  # one text; the flag is repeated for more
+        if self.option.metavar == "TOKEN=BIAS":
             return _pair(self, value, param, ctx)
         try:
-            found = options.check(self.option, options.read_text(self.option, value))
+            return options.parse(self.option, value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
-        return found[0] if self.option.base is list and len(found) == 1 else found
 
 
 def _pair(kind: TableType, text: str, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
@@ -79,10 +80,8 @@ def flags(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _gather(row: Option, value: Any) -> Any:
-    if row.base is dict:
-        return dict(value) if isinstance(value, tuple) else value
-    if row.base is list:
-        return [item for part in value for item in (part if isinstance(part, list) else [part])]
+    if isinstance(value, tuple):
+        return dict(value) if row.base is dict else list(value)
     return value
 
 
