@@ -3,6 +3,7 @@
 import functools
 import math
 import operator
+import os
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -137,9 +138,14 @@ TRUE, FALSE = frozenset({"1", "true", "t", "yes", "on"}), frozenset({"0", "false
 def parse(option: Option, text: str) -> Any:
     """Turn the text of a flag or variable into a checked value; ValueError says what was expected."""
     try:
-        return check(option, _read(option, text))
+        return check(option, _read(option, as_text(option, text)))
     except ValueError:
         raise ValueError(f"expected {describe(option)}, got {text!r}") from None
+
+
+def as_text(option: Option, text: str) -> str:
+    """An argument or variable as UTF-8, whatever the locale made of its bytes; the name of a file stays as it is."""
+    return text if option.metavar == "PATH" else os.fsencode(text).decode()
 
 
 def _read(option: Option, text: str) -> Any:

@@ -48,7 +48,7 @@ class _Session:
         self.settings = settings
         self.bar = PrefillBar(app)
         self.writer: Writer = make_writer(app.stdout, app.stderr, settings)
-        self.signals = Signals(self._stuck)
+        self.signals = Signals(self._goodbye, self.bar.show_cursor)
         self.engine: Engine | None = None
         self._ending = threading.Lock()  # taken once, by whichever thread ends the run
 
@@ -60,7 +60,7 @@ class _Session:
         self.signals.listening = True
         self.writer.start()
         logprobs = self.settings.output.format == "jsonl"
-        with closing(engine.stream(messages, cancel=self.signals.asked, logprobs=logprobs)) as events:
+        with closing(engine.stream(messages, cancel=self._cancel, logprobs=logprobs)) as events:
             for event in events:
                 if isinstance(event, Done):
                     return self._finish(event)
@@ -84,6 +84,10 @@ class _Session:
         finally:
             self.bar.close()
 
+    def _cancel(self) -> str | None:
+        """Whether the run shall end: somebody asked for it, or nobody reads it."""
+        return self.signals.asked() or ("SIGPIPE" if self.app.stdout.reader_gone() else None)
+
     def _pass_on(self, event: Event) -> None:
         if isinstance(event, Token):
             self.bar.close()
@@ -98,6 +102,8 @@ class _Session:
         if not self._ending.acquire(blocking=False):
             threading.Event().wait()  # the other thread is ending the process
         self.bar.close()
+        if done.stop.get("signal") == "SIGPIPE":
+            raise ReaderGone("the reader of stdout went away")
         self.writer.done(done)
         self._record(done)
         if done.finish_reason == "interrupted":
@@ -135,7 +141,7 @@ class _Session:
         """A terminal on stderr, and a format that does not show the figures itself."""
         return self.app.stderr.isatty() and self.settings.output.format != "classic"
 
-    def _stuck(self, signal: str) -> None:
+    def _goodbye(self, signal: str) -> None:
         """End in good order from the watcher's thread, while the main one is deep inside the library."""
         done = self._cut_short(signal)
         if done is not None:

@@ -3,9 +3,8 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TextIO
 
-from mlxctl.cli.streams import In, Out, open_streams
+from mlxctl.cli.streams import Err, In, Out, open_streams
 
 
 @dataclass(frozen=True)
@@ -14,7 +13,7 @@ class App:
 
     stdin: In
     stdout: Out
-    stderr: TextIO
+    stderr: Err
     environ: Mapping[str, str]
 
     @classmethod
@@ -26,12 +25,8 @@ class App:
         self.print_err(f"mlxctl: {message}")
 
     def print_err(self, line: str) -> None:
-        """Write a line to stderr; a reader of it that went away is no fault."""
-        try:
-            self.stderr.write(line + "\n")
-            self.stderr.flush()
-        except OSError:
-            pass
+        """Write a line to stderr."""
+        self.stderr.write(line + "\n")
 
     def err_is_terminal(self) -> bool:
         """Whether stderr may be drawn on."""

@@ -1,7 +1,7 @@
 """The prefill bar on stderr: shown when the prompt takes over a second and somebody is looking."""
 
 import threading
-from typing import Any
+from typing import IO, Any, cast
 
 from mlxctl.cli.app import App
 
@@ -40,6 +40,11 @@ class PrefillBar:
                 self._bar.stop()
                 self._bar = None
 
+    def show_cursor(self) -> None:
+        """Undo the one thing that would outlast us, without waiting for anybody."""
+        if self._bar is not None:
+            self._app.stderr.write("\x1b[?25h")
+
     def _show(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -48,7 +53,7 @@ class PrefillBar:
         with self._lock:
             if self._closed:
                 return
-            console = Console(file=self._app.stderr)
+            console = Console(file=cast(IO[str], self._app.stderr))
             columns = (TextColumn("prefill"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), Left())
             self._bar = Progress(*columns, console=console, transient=True)
             done, total = self._state

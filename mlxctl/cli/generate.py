@@ -98,13 +98,22 @@ def _resolve(given: dict[str, Any]) -> profiles.Resolved:
     """Flags over the profile, if one is named; MLXCTL_ variables and default.toml are not upstream's."""
     profile = given.pop("profile", None)
     by_dest = {row.flag_name[2:].replace("-", "_"): row for row in options.options() if row.upstream}
-    flags = {by_dest[dest].key: value for dest, value in given.items()}
+    flags = {by_dest[dest].key: _utf8(by_dest[dest], value) for dest, value in given.items()}
     if _VERBOSE in flags:
         flags["output.format"] = "classic" if flags.pop(_VERBOSE) else "text"
     config = "request.chat_template_config"
     if config in flags:
         flags[config] = _template_config(flags[config])
     return profiles.resolve(flags, {}, profile, defaults=DEFAULTS, upstream_rules=True)
+
+
+def _utf8(row: Option, value: Any) -> Any:
+    try:
+        if isinstance(value, list):
+            return [options.as_text(row, item) for item in value]
+        return options.as_text(row, value) if isinstance(value, str) else value
+    except UnicodeDecodeError:
+        raise UsageError(f"{row.flag_name}: not UTF-8 text") from None
 
 
 def _template_config(text: str) -> dict[str, Any]:

@@ -1,13 +1,14 @@
 """The prompt: its parts from the command line, files and stdin, and the messages made of them."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlxctl.cli.app import App
-from mlxctl.cli.streams import argument, decode
+from mlxctl.cli.streams import decode
 from mlxctl.errors import UsageError
 from mlxctl.settings import Settings
 
@@ -26,9 +27,10 @@ class Parts:
 
 def gather(settings: Settings, words: Sequence[str], app: App) -> Parts:
     """Read files and the question, and see that something will be asked. Raises UsageError."""
-    given = [text for text in (" ".join(w for w in words if w != "-"), settings.request.prompt or "") if text]
+    said = " ".join(decode(os.fsencode(word), "the question") for word in words if word != "-")
+    given = [text for text in (said, settings.request.prompt or "") if text]
     named = "-" in (*words, settings.request.prompt)
-    question = "\n\n".join(argument(text) for text in given if text != "-")
+    question = "\n\n".join(text for text in given if text != "-")
     if settings.request.escapes:
         question = unescape(question)
     files = [read_file(path) for path in settings.prompt.files]
@@ -62,7 +64,7 @@ def _join(parts: list[str]) -> str:
 
 def as_upstream(settings: Settings, app: App) -> list[Message]:
     """The messages as mlx_lm.generate makes them: stdin only for "-", line ends made newlines, an empty prompt kept."""
-    prompt = unescape(argument(settings.request.prompt or ""))
+    prompt = unescape(settings.request.prompt or "")
     if prompt == "-":
         prompt = app.stdin.read().replace("\r\n", "\n").replace("\r", "\n")
     text = _join([*(read_file(path) for path in settings.prompt.files), prompt])
@@ -72,9 +74,7 @@ def as_upstream(settings: Settings, app: App) -> list[Message]:
 def with_system(messages: list[Message], settings: Settings) -> list[Message]:
     """Put the system prompt in front."""
     prompt = settings.prompt
-    system = argument(prompt.system) if prompt.system is not None else None
-    if prompt.system_file is not None:
-        system = read_file(prompt.system_file)
+    system = prompt.system if prompt.system_file is None else read_file(prompt.system_file)
     if system is None:
         return messages
     if messages[0]["role"] == "system":

@@ -36,7 +36,6 @@ def main() -> None:
     """Run the command line and leave with its exit status."""
     app = App.open()
     status = _run(app, sys.argv[1:])
-    sys.stderr.flush()
     if status in _BY_SIGNAL:
         os._exit(status)  # a library thread may still be computing
     sys.exit(status)
@@ -45,8 +44,6 @@ def main() -> None:
 def _run(app: App, args: list[str]) -> int:
     try:
         status = group.main(args, prog_name="mlxctl", standalone_mode=False, obj=app)
-        if sys.stdout is not None:
-            sys.stdout.flush()
         return int(status or 0)
     except click.exceptions.NoArgsIsHelpError as error:
         app.stderr.write(error.format_message() + "\n")
@@ -55,9 +52,6 @@ def _run(app: App, args: list[str]) -> int:
         return _usage(app, error)
     except MlxctlError as error:
         return _fault(app, error)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered has nowhere to go
-        return ExitStatus.READER_GONE
     except Interrupted as error:
         app.say(f"interrupted by {error.name}")
         return exit_status(error.name)

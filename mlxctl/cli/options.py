@@ -27,22 +27,24 @@ class TableType(click.ParamType[Any]):
         return self.option.metavar or {int: "N", float: "X"}.get(self.option.base, "TEXT")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if self.option.base is list:
-            return value  # one text; the flag is repeated for more
-        if self.option.metavar == "TOKEN=BIAS":
-            return _pair(self, value, param, ctx)
         try:
+            if self.option.base is list:
+                return options.as_text(self.option, value)  # one text; the flag is repeated for more
+            if self.option.metavar == "TOKEN=BIAS":
+                return _pair(self.option, options.as_text(self.option, value))
             return options.parse(self.option, value)
+        except UnicodeDecodeError:
+            self.fail("not UTF-8 text", param, ctx)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
 
-def _pair(kind: TableType, text: str, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+def _pair(option: Option, text: str) -> tuple[str, float]:
     token, _, bias = text.rpartition("=")
     try:
-        return token, options.check(kind.option, {token: float(bias)})[token]
+        return token, options.check(option, {token: float(bias)})[token]
     except ValueError:
-        kind.fail(f"expected TOKEN=BIAS with a number, got {text!r}", param, ctx)
+        raise ValueError(f"expected TOKEN=BIAS with a number, got {text!r}") from None
 
 
 class TableCommand(click.Command):

@@ -2,12 +2,16 @@
 run is deep inside the library and cannot listen."""
 
 import os
+import select
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 
-_GRACE_S = 1.0
+_TWICE_S = 0.2  # one request may come twice: timeout(1) signals the process and its group
+_GRACE_S = 1.0  # for the run to end by itself
+_GOODBYE_S = 4.0  # for the goodbye, whose reader may be stuck
 
 
 class Interrupted(BaseException):
@@ -26,10 +30,12 @@ def exit_status(name: str) -> int:
 class Signals:
     """Watches for signals from `install` on. While `listening`, a signal is only noted, for `asked` to tell."""
 
-    def __init__(self, stuck: Callable[[str], None]) -> None:
-        """stuck: says goodbye from another thread when the main one cannot; the process ends after it."""
+    def __init__(self, goodbye: Callable[[str], None], tidy: Callable[[], None]) -> None:
+        """goodbye: ends the run in good order from another thread, when the main one cannot. tidy: leaves the
+        terminal usable, at once; the process ends after it."""
         self.listening = False
-        self._stuck = stuck
+        self._goodbye = goodbye
+        self._tidy = tidy
         self._name: str | None = None
 
     def install(self) -> None:
@@ -54,20 +60,30 @@ class Signals:
 
     def _watch(self, reader: int) -> None:
         """Runs in a thread of its own, which the C code of the library does not keep from running."""
-        name = self._next(reader)
-        timer = threading.Timer(_GRACE_S, self._leave, (name,))
-        timer.daemon = True
-        timer.start()
-        os._exit(exit_status(self._next(reader)))
+        number = _next(reader, None)
+        time.sleep(_TWICE_S)
+        while _next(reader, 0) is not None:
+            pass
+        if _next(reader, _GRACE_S) is None:
+            threading.Thread(target=self._say_goodbye, args=(number,), daemon=True).start()
+            _next(reader, _GOODBYE_S)
+        self._leave(number)
 
-    def _next(self, reader: int) -> str:
-        while True:
-            number = os.read(reader, 1)[0]
-            if number in (signal.SIGINT, signal.SIGTERM):
-                return signal.Signals(number).name
-
-    def _leave(self, name: str) -> None:
+    def _say_goodbye(self, number: int) -> None:
         try:
-            self._stuck(name)
+            self._goodbye(signal.Signals(number).name)
         finally:
-            os._exit(exit_status(name))
+            self._leave(number)
+
+    def _leave(self, number: int | None) -> None:
+        self._tidy()
+        os._exit(128 + (number or 0))
+
+
+def _next(reader: int, timeout: float | None) -> int | None:
+    """The number of the next signal we look after, or None when none comes in time."""
+    while select.select([reader], [], [], timeout)[0]:
+        number = os.read(reader, 1)[0]
+        if number in (signal.SIGINT, signal.SIGTERM):
+            return number
+    return None

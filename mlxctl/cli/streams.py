@@ -6,7 +6,7 @@ import os
 import select
 import stat
 import sys
-from typing import TextIO
+from contextlib import suppress
 
 from mlxctl.errors import ReaderGone, ResourceError, UsageError
 
@@ -30,6 +30,12 @@ class Out:
     def isatty(self) -> bool:
         return not self._closed and os.isatty(self._fd)
 
+    def reader_gone(self) -> bool:
+        """Whether nobody can read what would be written: known before anything is."""
+        watch = select.poll()
+        watch.register(self._fd, 0)  # errors and hang-ups are always told
+        return bool(watch.poll(0))
+
     def write(self, text: str) -> None:
         """Write all of the text. Raises ReaderGone, or ResourceError when the disk is full."""
         shown = text.translate(_PICTURES) if self._shown else text
@@ -45,6 +51,50 @@ class Out:
                 if error.errno == errno.ENOSPC:
                     raise ResourceError("stdout: no space left on the device") from None
                 raise ResourceError(f"stdout: {error.strerror}") from None
+
+
+class TextOut(io.TextIOBase):
+    """`Out` in the place of sys.stdout: what fails there is ours to tell, and nothing waits in a buffer."""
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def __init__(self, out: Out) -> None:
+        self._out = out
+
+    def write(self, text: str) -> int:
+        self._out.write(text)
+        return len(text)
+
+    def isatty(self) -> bool:
+        return self._out.isatty()
+
+
+class Err(io.TextIOBase):
+    """stderr: a reader that went away, or a full disk, does not end a run."""
+
+    errors = "backslashreplace"
+
+    def __init__(self, fd: int, encoding: str) -> None:
+        self._fd = fd
+        self._encoding = encoding
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._encoding
+
+    def write(self, text: str) -> int:
+        data = memoryview(text.encode(self.encoding, self.errors))
+        with suppress(OSError):
+            while data:
+                data = data[os.write(self._fd, data) :]
+        return len(text)
+
+    def isatty(self) -> bool:
+        return os.isatty(self._fd)
+
+    def fileno(self) -> int:
+        return self._fd
 
 
 class In:
@@ -68,11 +118,16 @@ class In:
         if self._closed:
             raise UsageError("stdin is closed: there is no prompt to read")
         try:
-            with open(self._fd, "rb", closefd=False) as file:
-                data = file.read()
+            return decode(b"".join(iter(self._some, b"")), "stdin")
         except OSError as error:
             raise UsageError(f"stdin: {error.strerror}") from None
-        return decode(data, "stdin")
+
+    def _some(self) -> bytes:
+        while True:
+            try:
+                return os.read(self._fd, 1 << 20)
+            except BlockingIOError:
+                select.select([self._fd], [], [])  # somebody made the pipe non-blocking
 
 
 def decode(data: bytes, name: str) -> str:
@@ -83,22 +138,16 @@ def decode(data: bytes, name: str) -> str:
         raise UsageError(f"{name}: not UTF-8 text (byte {error.start} is 0x{data[error.start]:02x})") from None
 
 
-def argument(text: str) -> str:
-    """A command line argument as UTF-8, whatever the locale made of its bytes."""
-    return decode(os.fsencode(text), f"the argument {os.fsencode(text)!r}"[:60])
-
-
-def open_streams() -> tuple[In, Out, TextIO]:
+def open_streams() -> tuple[In, Out, Err]:
     """Take over stdin, stdout and stderr.
 
     A closed descriptor is given to /dev/null, so that no file opened later gets its number and our output with it.
     """
     closed = [_reserve(fd) for fd in (0, 1, 2)]
-    if closed[2] or sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
-    if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr.reconfigure(errors="backslashreplace")
-    return In(0, closed=closed[0]), Out(1, closed=closed[1]), sys.stderr
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    out, err = Out(1, closed=closed[1]), Err(2, encoding)
+    sys.stdout, sys.stderr = TextOut(out), err
+    return In(0, closed=closed[0]), out, err
 
 
 def _reserve(fd: int) -> bool:

@@ -63,7 +63,9 @@ def open_source(settings: Settings, say: Say, tokenizer_config: dict[str, Any] |
     extra = {**(tokenizer_config or {}), "trust_remote_code": model.trust_remote_code}
     with _as_model_error(f"the tokenizer of {settings.model_id}"):
         from mlx_lm.utils import load_tokenizer
+        from transformers.utils import logging
 
+        logging.set_verbosity_error()  # what it warns of (a long prompt) is ours to tell
         tokenizer = load_tokenizer(path, extra, eos_token_ids=config.get("eos_token_id"))
     _add_eos(tokenizer, path, settings)
     revision = path.name if path.parent.name == "snapshots" else None

@@ -1,5 +1,7 @@
 """One JSON object when the run has ended."""
 
+from typing import Any
+
 import msgspec
 
 from mlxctl.events import Done
@@ -18,4 +20,16 @@ class Writer(Quiet):
 
 def encode(value: object) -> str:
     """A value as JSON on one line."""
-    return msgspec.json.encode(value).decode()
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        # A file name that is not UTF-8, which Python holds as lone surrogates.
+        return msgspec.json.encode(_readable(msgspec.to_builtins(value))).decode()
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_readable(key): _readable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_readable(item) for item in value]
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") if isinstance(value, str) else value

@@ -56,5 +56,9 @@ def _count(number: int | None, noun: str) -> str:
 
 
 def _stop(stop: dict[str, Any]) -> str:
-    detail = next((stop[key] for key in ("token", "string", "max_tokens", "signal") if key in stop), "")
-    return f"ended by {stop['kind']} {detail!r}" if isinstance(detail, str) else f"ended by {stop['kind']} {detail}"
+    return {
+        "eos": "ended by {token}",
+        "string": "ended by the stop text {string!r}",
+        "length": "cut at {max_tokens} tokens",
+        "signal": "interrupted by {signal}",
+    }[stop["kind"]].format(**stop)
