@@ -16,7 +16,8 @@ BYTE = "0xe9"
 
 def chatml(*turns: tuple[str, str], answer: str = "") -> str:
     """The prompt that the template of most tiny models makes."""
-    return "".join(f"<|im_start|>{role}\n{text}<|im_end|>\n" for role, text in turns) + f"<|im_start|>assistant\n{answer}"
+    asked = "".join(f"<|im_start|>{role}\n{text}<|im_end|>\n" for role, text in turns)
+    return f"{asked}<|im_start|>assistant\n{answer}"
 
 
 @pytest.fixture
@@ -163,11 +164,11 @@ def test_messages_and_a_second_system_prompt(mlxctl: Program, tiny: Tiny, work: 
         (("--messages", "latin1.txt"), ["latin1.txt", "UTF-8"]),
         ((BAD_ARGUMENT,), ["UTF-8", BYTE]),
         (("-p", BAD_ARGUMENT), ["UTF-8", BYTE]),
-        (("--system-prompt", BAD_ARGUMENT, "hi"), ["UTF-8", BYTE]),
-        (("--prefill-response", BAD_ARGUMENT, "hi"), ["UTF-8", BYTE]),
-        (("--stop", BAD_ARGUMENT, "hi"), ["UTF-8", BYTE]),
-        (("--ban", BAD_ARGUMENT, "hi"), ["UTF-8", BYTE]),
-        (("--extra-eos-token", BAD_ARGUMENT, "hi"), ["UTF-8", BYTE]),
+        (("--system-prompt", BAD_ARGUMENT, "hi"), ["--system-prompt", "UTF-8"]),
+        (("--prefill-response", BAD_ARGUMENT, "hi"), ["--prefill-response", "UTF-8"]),
+        (("--stop", BAD_ARGUMENT, "hi"), ["--stop", "UTF-8"]),
+        (("--ban", BAD_ARGUMENT, "hi"), ["--ban", "UTF-8"]),
+        (("--extra-eos-token", BAD_ARGUMENT, "hi"), ["--extra-eos-token", "UTF-8"]),
         (("--image", "missing.png", "hi"), ["missing.png"]),
     ],
 )

@@ -114,8 +114,9 @@ def warnings_before_the_model(**values: float) -> list[str]:
     from mlxctl.errors import ModelError
 
     heard: list[str] = []
+    settings = options.build({"model.path": NOWHERE} | {f"sampler.{key}": value for key, value in values.items()})
     with pytest.raises(ModelError, match=NOWHERE):
-        Engine.load(options.build({"model.path": NOWHERE} | {f"sampler.{k}": v for k, v in values.items()}), heard.append)
+        Engine.load(settings, heard.append)
     return heard
 
 

@@ -1,8 +1,10 @@
 """The command lines of cases.txt and tracebacks.txt, and the files they name."""
 
 import ast
+import json
 import re
 import shlex
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -96,6 +98,8 @@ class Files:
             return self._made("notes.txt", lambda path: path.write_text("neither a model nor a cache\n"))
         if name == "file-truncated":
             return self._made("truncated.safetensors", self._truncate)
+        if name == "file-draft":
+            return self._made("draft", self._shrink)
         return self._made(f"{name}.safetensors", lambda path: self._cache(*CACHES[name], path))
 
     def _made(self, name: str, make: Callable[[Path], object]) -> str:
@@ -116,6 +120,16 @@ class Files:
     def _truncate(self, path: Path) -> None:
         data = Path(self.path("cache-llama")).read_bytes()
         path.write_bytes(data[: len(data) // 2])
+
+    def _shrink(self, path: Path) -> None:
+        """A draft model whose tokenizer lacks the last token, and with it the last merge."""
+        shutil.copytree(self._tiny("llama-draft"), path)
+        file = path / "tokenizer.json"
+        tokenizer = json.loads(file.read_text(encoding="utf-8"))
+        vocabulary = tokenizer["model"]["vocab"]
+        del vocabulary[max(vocabulary, key=vocabulary.get)]
+        del tokenizer["model"]["merges"][-1]
+        file.write_text(json.dumps(tokenizer), encoding="utf-8")
 
 
 def masked(stdout: str) -> str:

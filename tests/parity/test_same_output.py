@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from conftest import Program, Result
-from parity import CACHES, KINDS, Case, Files, agreeing, failing, masked
+from parity import CACHES, KINDS, STORY, Case, Files, agreeing, failing, masked
 
 AGREEING, FAILING = agreeing(), failing()
 LAYOUT = """\
@@ -54,6 +55,28 @@ def test_clean_message_where_upstream_has_a_traceback(
     assert "Traceback" not in ours.err
     assert 1 <= len(lines) <= 3, ours.err
     assert any(re.search(case.names, line) for line in lines), f"{case.names!r} not in {ours.err!r}"
+
+
+def test_prefill_step_of_zero_does_not_hang(files: Files, mlxctl: Program) -> None:
+    """Upstream loops for ever."""
+    done = mlxctl("generate", "--model", files.path("llama"), "--prefill-step-size", "0", "-m", "4", timeout=60)
+    assert done.code == 1
+    assert re.search("prefill.step.size", done.err)
+
+
+def test_prompt_cache_keeps_the_prompt_beside_a_prefill(files: Files, mlxctl: Program, upstream: Program) -> None:
+    """Upstream drops the user's text; the answer must be the one that it gives to the whole prompt."""
+    rest = ("--prefill-response", "Well,", "-m", "16", "--verbose", "False")
+    whole = upstream("--model", files.path("llama"), "-p", f"{STORY} What then?", *rest)
+    cached = mlxctl("generate", "--prompt-cache-file", files.path("cache-llama"), "-p", " What then?", *rest)
+    assert (cached.out, cached.code) == (whole.out, 0), cached.err
+
+
+def test_prompt_cache_is_not_written_to(files: Files, mlxctl: Program) -> None:
+    path = Path(files.path("cache-llama"))
+    before = path.read_bytes()
+    assert mlxctl("generate", "--prompt-cache-file", str(path), "-p", " What then?", "-m", "4").code == 0
+    assert path.read_bytes() == before
 
 
 def test_tables_are_large_enough_and_use_every_model() -> None:

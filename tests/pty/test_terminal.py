@@ -21,7 +21,7 @@ Tiny = Callable[[str], str]
 ESC, HIDE, SHOW = "\x1b", "\x1b[?25l", "\x1b[?25h"
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
 SLOW = ("--prefill-step-size", "1")  # 1800 tokens take three seconds
-STATS = re.compile(r"prompt tokens? · .* · ended by ")
+STATS = re.compile(r"prompt tokens? · .* · (ended by|cut at|interrupted by) ")
 
 
 @contextmanager
