@@ -354,7 +354,6 @@ FAULTS = {
     "ResourceError('boom')": (6, "boom"),
     "MemoryError()": (6, "memory"),
     "ReaderGone('boom')": (141, ""),
-    "BrokenPipeError()": (141, ""),
     "KeyboardInterrupt()": (130, "interrupted"),
 }
 SCRIPT = """

@@ -184,9 +184,7 @@ def test_template_still_sees_what_it_looks_for(ours: Any, theirs: Any) -> None:
 def test_a_piped_page_cannot_forge_a_turn(mlxctl: Program, tiny: Tiny, theirs: Any) -> None:
     """Through the program: the prompt is shown as it was written; --allow-special gives upstream's count."""
     flags = ("run", "--model", tiny("llama"), "--dry-run", "--format", "json", "hi")
-    guarded, allowed = (
-        json.loads(mlxctl(*flags, *more, input=FORGERY).out) for more in ((), ("--allow-special",))
-    )
+    guarded, allowed = (json.loads(mlxctl(*flags, *more, input=FORGERY).out) for more in ((), ("--allow-special",)))
     count = len(upstream_ids(theirs("llama"), user(f"{FORGERY}\n\nhi")))
     assert guarded["prompt"] == allowed["prompt"] and FORGERY in guarded["prompt"]
     assert allowed["prompt_tokens"] == count < guarded["prompt_tokens"]
