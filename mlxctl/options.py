@@ -137,15 +137,25 @@ TRUE, FALSE = frozenset({"1", "true", "t", "yes", "on"}), frozenset({"0", "false
 
 def parse(option: Option, text: str) -> Any:
     """Turn the text of a flag or variable into a checked value; ValueError says what was expected."""
+    text = as_text(option, text)
     try:
-        return check(option, _read(option, as_text(option, text)))
+        return check(option, _read(option, text))
     except ValueError:
         raise ValueError(f"expected {describe(option)}, got {text!r}") from None
 
 
 def as_text(option: Option, text: str) -> str:
     """An argument or variable as UTF-8, whatever the locale made of its bytes; the name of a file stays as it is."""
-    return text if option.metavar == "PATH" else os.fsencode(text).decode()
+    try:
+        return text if option.metavar == "PATH" else os.fsencode(text).decode()
+    except UnicodeDecodeError as error:
+        bad = error.object[error.start]
+        raise ValueError(f"not UTF-8 text (byte {error.start} is 0x{bad:02x})") from None
+
+
+def upstream_bool(text: str) -> bool:
+    """How mlx_lm.generate reads --verbose: true for anything but false and f."""
+    return text.lower() not in ["false", "f"]
 
 
 def _read(option: Option, text: str) -> Any:

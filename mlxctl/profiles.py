@@ -1,6 +1,6 @@
 """Profiles: find them, check them, and layer them under flags and variables. Every value keeps its origin."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,8 +76,8 @@ def chain(name: str) -> list[Profile]:
     found: list[Profile] = []
     wanted: str | None = name
     while wanted is not None:
-        path = find(wanted, said_by=[profile.name for profile in found])
-        if path in [profile.path for profile in found]:
+        path = find(wanted, said_by=found)
+        if path.resolve() in [profile.path.resolve() for profile in found]:
             names = " -> ".join([*(profile.name for profile in found), wanted])
             raise UsageError(f"profile {name}: extends goes in a circle: {names}")
         found.append(read(path))
@@ -85,13 +85,17 @@ def chain(name: str) -> list[Profile]:
     return found
 
 
-def find(name: str, said_by: list[str] | None = None) -> Path:
-    """The file of a profile, given by name or path."""
+def find(name: str, said_by: Sequence[Profile] = ()) -> Path:
+    """The file of a profile, given by name or path. said_by: the profiles that led here by what they extend.
+
+    A path in a profile is relative to its folder.
+    """
+    by = f" (extended by {' -> '.join(profile.name for profile in said_by)})" if said_by else ""
     if "/" in name or name.endswith(".toml"):
-        path = Path(name).expanduser()
+        path = Path(said_by[-1].path.parent if said_by else "", name).expanduser()
         if path.is_file():
             return path
-        raise UsageError(f"profile {name}: no such file")
+        raise UsageError(f"profile {name}: no such file{by}")
     for folder in folders():
         path = folder / f"{name}.toml"
         if path.is_file():
@@ -99,7 +103,6 @@ def find(name: str, said_by: list[str] | None = None) -> Path:
     import difflib
 
     near = difflib.get_close_matches(name, {path.stem for folder in folders() for path in folder.glob("*.toml")}, 1)
-    by = f" (extended by {' -> '.join(said_by)})" if said_by else ""
     raise UsageError(f"profile {name}: not found{by}" + (f"; did you mean {near[0]}?" if near else ""))
 
 

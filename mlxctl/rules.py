@@ -3,11 +3,14 @@
 Nothing here imports mlx: the facts about a model come in as plain data.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from mlxctl import options
+from mlxctl.errors import UsageError
 from mlxctl.settings import Settings
+
+CACHED_BEGINNING = "the system prompt would be ignored: the prompt cache already holds the beginning"
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,14 @@ class ModelFacts:
     cache_types: tuple[str, ...] = ()
 
 
+def enforce(findings: Iterable[Finding], settings: Settings, say: Callable[[str], None]) -> None:
+    """Refuse what the rules refuse (UsageError); say the rest. `generate` accepts what upstream accepts."""
+    for finding in findings:
+        if finding.fatal and not settings.upstream_rules:
+            raise UsageError(finding.message)
+        say(finding.message)
+
+
 def for_settings(settings: Settings) -> Iterator[Finding]:
     """Rules that need the settings alone."""
     yield from _ranges(settings)
@@ -50,14 +61,15 @@ def for_settings(settings: Settings) -> Iterator[Finding]:
             yield Finding("max_kv_size does nothing with a draft model")
         if request.prompt_cache_file is not None:
             yield Finding("a prompt cache file holds no cache for the draft model: leave one of them out", fatal=True)
-    if request.prompt_cache_file is not None and settings.prompt.system is not None:
-        yield Finding("the system prompt is ignored: the prompt cache already holds the beginning",
-                      fatal=not settings.upstream_rules)  # fmt: skip
+    if request.prompt_cache_file is not None and (prompt.system is not None or prompt.system_file is not None):
+        yield Finding(CACHED_BEGINNING, fatal=True)
 
 
-def for_vocabulary(settings: Settings, facts: ModelFacts) -> Iterator[Finding]:
+def for_config(settings: Settings, facts: ModelFacts) -> Iterator[Finding]:
     """Rules that need the model's config."""
     size = facts.vocab_size
+    if settings.kv.kv_bits is not None and (reason := _unpackable(settings, facts)):
+        yield Finding(f"kv_bits {settings.kv.kv_bits} cannot be used with {facts.id}: {reason}", fatal=True)
     if size is not None:
         for name in ("top_k", "min_tokens_to_keep"):
             value = getattr(settings.sampler, name)
@@ -70,10 +82,10 @@ def for_caches(settings: Settings, facts: ModelFacts) -> Iterator[Finding]:
     kv, kinds = settings.kv, set(facts.cache_types)
     if kv.max_kv_size is not None and facts.own_caches and settings.model.draft_model is None:
         yield Finding(f"max_kv_size does nothing: {facts.id} makes its own caches ({_list(kinds)})")
-    if kv.kv_bits is not None:
-        reason = _unquantizable(settings, facts)
-        if reason:
-            yield Finding(f"kv_bits {kv.kv_bits} cannot be used with {facts.id}: {reason}", fatal=True)
+    rotating = (kv.max_kv_size is not None and not facts.own_caches) or "RotatingKVCache" in kinds
+    if kv.kv_bits is not None and rotating:
+        yield Finding(f"kv_bits {kv.kv_bits} cannot be used with {facts.id}: its cache is a rotating one, which cannot "
+                      "be quantized", fatal=True)  # fmt: skip
     if settings.model.draft_model is not None:
         fixed = kinds - {"KVCache", "QuantizedKVCache", "ConcatenateKVCache"}
         if fixed:
@@ -87,7 +99,7 @@ def for_prompt(settings: Settings, facts: ModelFacts, prompt_tokens: int) -> Ite
     if facts.context is not None and prompt_tokens >= facts.context:
         yield Finding(f"the prompt has {prompt_tokens} tokens, the context of {facts.id} {facts.context}"
                       " (--max-tokens sets a limit of your own and goes on)", fatal=limit is None)  # fmt: skip
-    if settings.kv.kv_bits is not None and limit is not None and 0 < prompt_tokens + limit <= start and limit > 0:
+    if settings.kv.kv_bits is not None and limit is not None and 0 < limit <= start - prompt_tokens:
         yield Finding(f"kv_bits: nothing will be quantized, the run ends before quantized_kv_start ({start} tokens)")
 
 
@@ -117,15 +129,13 @@ def _idle_sampler(settings: Settings) -> Iterator[Finding]:
         yield Finding(f"{_list(idle)} {verb} nothing at temperature 0: the likeliest token is always taken")
 
 
-def _unquantizable(settings: Settings, facts: ModelFacts) -> str | None:
-    rotating = settings.kv.max_kv_size is not None and not facts.own_caches
-    if rotating or "RotatingKVCache" in facts.cache_types:
-        return "its cache is a rotating one, which cannot be quantized"
+def _unpackable(settings: Settings, facts: ModelFacts) -> str | None:
+    """Why heads of the model's size cannot be quantized in groups."""
     bits, group = settings.kv.kv_bits or 0, settings.kv.kv_group_size
     for size in facts.head_dims:
-        if size % group:
+        if group <= 0 or size % group:
             return f"its head size {size} is no multiple of kv_group_size {group}"
-        if size // (32 // bits) != size * bits // 32:
+        if not 0 < bits <= 32 or size // (32 // bits) != size * bits // 32:
             return f"its head size {size} cannot be packed in {bits} bits"
     return None
 

@@ -130,8 +130,8 @@ class _Session:
         wanted = self.settings.output.stats
         if done.finish_reason == "length":
             self.app.say(f"the answer was cut at {done.stop['max_tokens']} tokens; --max-tokens raises the limit")
-        if self.settings.kv.kv_bits is not None and done.timing.kv_layers_quantized == 0:
-            self.app.say(f"kv_bits: nothing was quantized; quantized_kv_start is {self.settings.kv.quantized_kv_start}")
+        if reason := _not_quantized(done, self.settings):
+            self.app.say(f"kv_bits: nothing was quantized: {reason}")
         if wanted == "json":
             self.app.print_err(stats.as_json(done))
         elif wanted == "always" or (wanted == "auto" and self._somebody_looks()):
@@ -149,3 +149,15 @@ class _Session:
         else:
             self.bar.close()
             self.app.say(f"interrupted by {signal}")
+
+
+def _not_quantized(done: Done, settings: Settings) -> str | None:
+    """Why kv_bits did nothing, where the rules could not tell before the run."""
+    tokens = (done.timing.prompt_tokens or 0) + done.timing.generation_tokens
+    start = settings.kv.quantized_kv_start
+    if settings.kv.kv_bits is None or done.timing.kv_layers_quantized != 0:
+        return None
+    if tokens > start:
+        return "the caches of this model cannot be"
+    unlimited = settings.generation.max_tokens in (None, -1)
+    return f"the run ended at {tokens} tokens, before quantized_kv_start ({start})" if unlimited else None

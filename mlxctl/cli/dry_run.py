@@ -9,16 +9,15 @@ from mlxctl.profiles import Resolved
 
 def dry_run(app: App, resolved: Resolved, messages: list[Message]) -> int:
     """Print the settings that are not defaults, each with its origin, and the rendered prompt."""
-    from mlxctl.engine.engine import enforce
     from mlxctl.engine.loader import open_source
     from mlxctl.engine.prompt import render
 
     settings = resolved.settings
-    enforce(rules.for_settings(settings), settings, app.say)
+    rules.enforce(rules.for_settings(settings), settings, app.say)
     source = open_source(settings, app.say)
-    enforce(rules.for_vocabulary(settings, source.facts), settings, app.say)
+    rules.enforce(rules.for_config(settings, source.facts), settings, app.say)
     rendered = render(source.tokenizer, messages, settings)
-    enforce(rules.for_prompt(settings, source.facts, len(rendered.ids)), settings, app.say)
+    rules.enforce(rules.for_prompt(settings, source.facts, len(rendered.ids)), settings, app.say)
     if settings.output.format in ("json", "jsonl"):
         report = {"settings": settings, "prompt": rendered.text, "prompt_tokens": len(rendered.ids)}
         app.stdout.write(encode(report) + "\n")

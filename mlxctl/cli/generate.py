@@ -29,11 +29,6 @@ DEFAULTS: dict[str, Any] = {
 _VERBOSE = "request.verbose"
 
 
-def str2bool(text: str) -> bool:
-    """Upstream's reading of --verbose: true for anything but false and f."""
-    return text.lower() not in ["false", "f"]
-
-
 def make_parser(*, defaults: bool = True) -> argparse.ArgumentParser:
     """The parser of mlx_lm.generate, and --profile. defaults=False: hold only what was given."""
     parser = argparse.ArgumentParser(
@@ -52,7 +47,7 @@ def _argument(row: Option, defaults: bool) -> dict[str, Any]:
     default: dict[str, Any] = {"default": _default(row)} if defaults else {}
     text = {"help": row.help.replace("%", "%%")}
     if row.key == _VERBOSE:
-        return {"type": str2bool, **default, **text}
+        return {"type": options.upstream_bool, **default, **text}
     if row.base is bool:
         return {"action": "store_true", **default, **text}
     kind = type(row.choices[0]) if row.choices else row.base
@@ -86,7 +81,8 @@ def command(app: App, given: dict[str, Any]) -> int:
     """Do what mlx_lm.generate does, flag for flag."""
     try:
         resolved = _resolve(given)
-        return answer(app, resolved, lambda: inputs.as_upstream(resolved.settings, app))
+        messages = inputs.as_upstream(resolved.settings, app)
+        return answer(app, resolved, lambda: messages)
     except MlxctlError as error:
         # Upstream ends with 1 whatever goes wrong after its arguments are read.
         if error.exit_status < ExitStatus.LENGTH:
@@ -112,8 +108,8 @@ def _utf8(row: Option, value: Any) -> Any:
         if isinstance(value, list):
             return [options.as_text(row, item) for item in value]
         return options.as_text(row, value) if isinstance(value, str) else value
-    except UnicodeDecodeError:
-        raise UsageError(f"{row.flag_name}: not UTF-8 text") from None
+    except ValueError as error:
+        raise UsageError(f"{row.flag_name}: {error}") from None
 
 
 def _template_config(text: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ Message = dict[str, Any]
 class Parts:
     """What the prompt is made of, before stdin. wants_stdin: it is named by "-", or there is nothing else."""
 
+    system: str | None
     files: list[str]
     question: str
     messages: list[Message]
@@ -33,16 +34,20 @@ def gather(settings: Settings, words: Sequence[str], app: App) -> Parts:
     question = "\n\n".join(text for text in given if text != "-")
     if settings.request.escapes:
         question = unescape(question)
+    system = system_prompt(settings)
     files = [read_file(path) for path in settings.prompt.files]
+    _check_images(settings)
     messages = read_messages(settings.request.messages) if settings.request.messages else []
     nothing = not question.strip() and not any(text.strip() for text in files) and not messages
     if nothing and not named and not app.stdin.carries_data():
         what = "the prompt is empty" if given or words or files else "no prompt"
         raise UsageError(what, hint='ask something: mlxctl run "…", or pipe text in, or -f FILE')
-    return Parts(files, question, messages, wants_stdin=named or nothing)
+    if system is not None and messages and messages[0]["role"] == "system":
+        raise UsageError(f"system prompt: {settings.request.messages} has one already")
+    return Parts(system, files, question, messages, wants_stdin=named or nothing)
 
 
-def finish(parts: Parts, settings: Settings, app: App) -> list[Message]:
+def finish(parts: Parts, app: App) -> list[Message]:
     """Read stdin and make the messages. A pipe that nobody asked for is read only if something is in it by now."""
     piped = ""
     if parts.wants_stdin or (app.stdin.carries_data() and app.stdin.ready()):
@@ -53,7 +58,7 @@ def finish(parts: Parts, settings: Settings, app: App) -> list[Message]:
     if not text.strip() and not parts.messages:
         raise UsageError("the prompt is empty: there was nothing on stdin")
     asked = [*parts.messages, {"role": "user", "content": text}] if text else parts.messages
-    return with_system(asked, settings)
+    return _with_system(parts.system, asked)
 
 
 def _join(parts: list[str]) -> str:
@@ -67,19 +72,25 @@ def as_upstream(settings: Settings, app: App) -> list[Message]:
     prompt = unescape(settings.request.prompt or "")
     if prompt == "-":
         prompt = app.stdin.read().replace("\r\n", "\n").replace("\r", "\n")
+    _check_images(settings)
     text = _join([*(read_file(path) for path in settings.prompt.files), prompt])
-    return with_system([{"role": "user", "content": text}], settings)
+    return _with_system(system_prompt(settings), [{"role": "user", "content": text}])
 
 
-def with_system(messages: list[Message], settings: Settings) -> list[Message]:
-    """Put the system prompt in front."""
+def system_prompt(settings: Settings) -> str | None:
+    """The system prompt's text, given or from its file."""
     prompt = settings.prompt
-    system = prompt.system if prompt.system_file is None else read_file(prompt.system_file)
-    if system is None:
-        return messages
-    if messages[0]["role"] == "system":
-        raise UsageError("system prompt: --messages has one already")
-    return [{"role": "system", "content": system}, *messages]
+    return prompt.system if prompt.system_file is None else read_file(prompt.system_file)
+
+
+def _with_system(system: str | None, messages: list[Message]) -> list[Message]:
+    return messages if system is None else [{"role": "system", "content": system}, *messages]
+
+
+def _check_images(settings: Settings) -> None:
+    for path in settings.request.image:
+        if not Path(path).expanduser().is_file():
+            raise UsageError(f"--image {path}: no such file")
 
 
 def read_file(path: str) -> str:
@@ -103,17 +114,32 @@ def read_messages(path: str) -> list[Message]:
     found = data.get("messages") if isinstance(data, dict) else data
     if not isinstance(found, list) or not found:
         raise UsageError(f"{path}: expected a JSON array of messages, with one at least")
-    for number, message in enumerate(found, 1):
-        _check_message(f"{path}: message {number}", message)
-    return found
+    return [_message(f"{path}: message {number}", message) for number, message in enumerate(found, 1)]
 
 
-def _check_message(where: str, message: Any) -> None:
+def _message(where: str, message: Any) -> Message:
+    """Check one message; text in parts is joined, as mlx_lm.server does."""
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         raise UsageError(f'{where}: expected an object with a text "role"')
     content = message.get("content")
-    if not isinstance(content, str | list) and not message.get("tool_calls"):
+    if isinstance(content, list):
+        content = "".join(_part(where, part) for part in content)
+    if content is None and message.get("tool_calls"):
+        content = ""
+    if not isinstance(content, str):
         raise UsageError(f'{where}: "content" must be text, got {content!r}'[:200])
+    try:
+        json.dumps(message, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{where}: holds half a character (a lone surrogate)") from None
+    return {**message, "content": content}
+
+
+def _part(where: str, part: Any) -> str:
+    if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+        raise UsageError(f"{where}: only parts of type text can be taken, got {part!r}"[:200])
+    text: str = part["text"]
+    return text
 
 
 def unescape(text: str) -> str:

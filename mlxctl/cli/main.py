@@ -9,7 +9,7 @@ from mlxctl import __version__
 from mlxctl.cli.app import App
 from mlxctl.cli.lazy import LazyGroup
 from mlxctl.cli.signals import Interrupted, exit_status
-from mlxctl.errors import ExitStatus, MlxctlError, ReaderGone
+from mlxctl.errors import ExitStatus, MlxctlError, ReaderGone, ResourceError
 
 # A command is the module of that name in this package; its line of help stands here, so that the list of commands
 # can be shown without importing any.
@@ -52,6 +52,8 @@ def _run(app: App, args: list[str]) -> int:
         return _usage(app, error)
     except MlxctlError as error:
         return _fault(app, error)
+    except MemoryError:
+        return _fault(app, ResourceError("out of memory"))
     except Interrupted as error:
         app.say(f"interrupted by {error.name}")
         return exit_status(error.name)

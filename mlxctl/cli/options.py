@@ -13,7 +13,7 @@ _GROUPS = {"kv": "KV cache", "request": "This run"}
 _OPTIONAL_VALUE = {"output.stats": "always"}  # what the flag alone means
 
 
-class TableType(click.ParamType[Any]):
+class TableType(click.ParamType):  # type: ignore[type-arg] # generic only in click 8.5
     """Reads the text of a flag as the table says, and checks its range."""
 
     name = "value"
@@ -32,9 +32,9 @@ class TableType(click.ParamType[Any]):
                 return options.as_text(self.option, value)  # one text; the flag is repeated for more
             if self.option.metavar == "TOKEN=BIAS":
                 return _pair(self.option, options.as_text(self.option, value))
+            if self.option.key == "request.verbose":
+                return options.upstream_bool(value)
             return options.parse(self.option, value)
-        except UnicodeDecodeError:
-            self.fail("not UTF-8 text", param, ctx)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from mlxctl import options, profiles
+from mlxctl import options, profiles, rules
 from mlxctl.cli.app import App
 from mlxctl.cli.options import TableCommand, flags, parameters
 
@@ -28,5 +28,6 @@ def command(app: App, /, words: tuple[str, ...], profile: str | None, **params: 
         given.setdefault("output.format", "classic" if verbose else "text")
     name = profile or profiles.default_profile(app.environ)
     resolved = profiles.resolve(given, app.environ, name)
+    rules.enforce(rules.for_settings(resolved.settings), resolved.settings, say=lambda message: None)  # said later
     parts = inputs.gather(resolved.settings, words, app)
-    return answer(app, resolved, lambda: inputs.finish(parts, resolved.settings, app))
+    return answer(app, resolved, lambda: inputs.finish(parts, app))

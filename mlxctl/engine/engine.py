@@ -4,7 +4,7 @@ import copy
 import json
 import secrets
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from mlxctl import rules
 from mlxctl.engine import device, images, kv, prompt, sampling
 from mlxctl.engine.fingerprint import fingerprint
 from mlxctl.engine.loader import Say, Source, Weights, load_weights, open_source
+from mlxctl.engine.special import Message
 from mlxctl.engine.stream import Cancel, Generation, Job
 from mlxctl.errors import CacheError, UsageError
 from mlxctl.events import Done, Event, ModelInfo, Notice
@@ -61,7 +62,7 @@ class Engine:
         Raises UsageError (a rule of the settings), ModelError, CacheError, ResourceError.
         """
         started = time.perf_counter()
-        enforce(rules.for_settings(settings), settings, say)
+        rules.enforce(rules.for_settings(settings), settings, say)
         device.require_backend()
         if settings.sampler.seed is not None:
             _seed(settings.sampler.seed)  # before the weights, which draw numbers too: as mlx_lm.generate does
@@ -69,10 +70,10 @@ class Engine:
         if settings.model.path is None:
             say(f"no model is named: using {settings.model_id}")
         source = open_source(settings, say, stored.tokenizer_config if stored else None)
-        enforce(rules.for_vocabulary(settings, source.facts), settings, say)
+        rules.enforce(rules.for_config(settings, source.facts), settings, say)
 
         def check(facts: ModelFacts) -> None:
-            enforce(rules.for_caches(settings, facts), settings, say)
+            rules.enforce(rules.for_caches(settings, facts), settings, say)
 
         weights = load_weights(source, settings, check, say)
         if stored and len(stored.caches) != len(weights.facts.cache_types):
@@ -84,7 +85,7 @@ class Engine:
 
     def stream(
         self,
-        messages: Sequence[prompt.Message],
+        messages: Sequence[Message],
         *,
         settings: Settings | None = None,
         cancel: Cancel = _never,
@@ -128,25 +129,25 @@ class Engine:
     def _check(self, settings: Settings, say: Say) -> None:
         """The rules, for settings that the model was not loaded with."""
         facts = self._weights.facts
-        for rule in (rules.for_vocabulary, rules.for_caches):
-            enforce(rule(settings, facts), settings, say)
-        enforce(rules.for_settings(settings), settings, say)
+        for rule in (rules.for_config, rules.for_caches):
+            rules.enforce(rule(settings, facts), settings, say)
+        rules.enforce(rules.for_settings(settings), settings, say)
 
-    def _job(
-        self, messages: Sequence[prompt.Message], settings: Settings, cancel: Cancel, logprobs: bool, say: Say
-    ) -> Job:
+    def _job(self, messages: Sequence[Message], settings: Settings, cancel: Cancel, logprobs: bool, say: Say) -> Job:
         started = time.perf_counter()
         seed = settings.sampler.seed if settings.sampler.seed is not None else secrets.randbelow(2**32)
         if not settings.upstream_rules or settings.sampler.seed is None:
             _seed(seed)
         weights, facts = self._weights, self._weights.facts
+        if self._stored is not None and messages[0]["role"] == "system":
+            rules.enforce([Finding(rules.CACHED_BEGINNING, fatal=True)], settings, say)
         rendered = prompt.render(self.tokenizer, messages, settings, suffix=self._stored is not None)
         _tell_of_template(self.tokenizer, rendered, settings, say)
         ids, embeddings = rendered.ids, None
         if settings.request.image:
             ids, embeddings = images.embed(weights.model, self._source.config, self.tokenizer, rendered, settings)
         cached = self._stored.tokens if self._stored else 0
-        enforce(rules.for_prompt(settings, facts, cached + len(ids)), settings, say)
+        rules.enforce(rules.for_prompt(settings, facts, cached + len(ids)), settings, say)
         caches = copy.deepcopy(self._stored.caches) if self._stored else None
         if caches is None:
             caches = kv.make_caches(weights.model, weights.draft, settings.kv)
@@ -165,20 +166,13 @@ class Engine:
             ),
             caches=caches,
             opened_thinking=rendered.opened_thinking,
+            keep_space=rendered.continues and not settings.upstream_rules,
             embeddings=embeddings,
             logprobs=logprobs,
             cancel=cancel,
             started=started,
             load_s=self._load_s,
         )
-
-
-def enforce(findings: Iterable[Finding], settings: Settings, say: Say) -> None:
-    """Refuse what the rules refuse (UsageError); say the rest. `generate` accepts what upstream accepts."""
-    for finding in findings:
-        if finding.fatal and not settings.upstream_rules:
-            raise UsageError(finding.message)
-        say(finding.message)
 
 
 def _seed(seed: int) -> None:

@@ -1,5 +1,6 @@
 """KV caches: make, describe, read."""
 
+from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import CacheError
@@ -37,19 +38,19 @@ def read_prompt_cache(path: str, model_path: str | None, kv: KV) -> tuple[list[A
     """Read a file that mlx_lm.cache_prompt wrote: (caches, its metadata). Raises CacheError."""
     from mlx_lm.models.cache import QuantizedKVCache, load_prompt_cache
 
+    if not Path(path).is_file():
+        raise CacheError(f"{path}: no such prompt cache")
     try:
         caches, metadata = load_prompt_cache(path, return_metadata=True)
         made_by = metadata["model"]
-    except FileNotFoundError:
-        raise CacheError(f"{path}: no such prompt cache") from None
     except Exception as error:
         # What the library raises for foreign bytes: RuntimeError, ValueError, KeyError, TypeError, AttributeError.
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise CacheError(f"{path}: not a prompt cache of this mlx-lm version ({reason})") from error
-    if model_path is not None and model_path != made_by:
+    if model_path is not None and not _same_place(model_path, made_by):
         raise CacheError(f"{path}: made by the model {made_by}, not by {model_path}")
     for cache in caches:
-        if isinstance(cache, QuantizedKVCache):
+        if isinstance(cache, QuantizedKVCache) and kv.kv_bits is not None:
             _same("kv_bits", path, cache.bits, kv.kv_bits)
             _same("kv_group_size", path, cache.group_size, kv.kv_group_size)
     return caches, metadata
@@ -63,8 +64,13 @@ def length(caches: list[Any]) -> int:
     return max(offsets, default=0)
 
 
-def _same(name: str, path: str, stored: int, asked: int | None) -> None:
-    if asked is not None and asked != stored:
+def _same_place(one: str, other: str) -> bool:
+    """Whether two names mean the same model: "/m" and "/m/" do."""
+    return one == other or (Path(one).is_dir() and Path(one).resolve() == Path(other).resolve())
+
+
+def _same(name: str, path: str, stored: int, asked: int) -> None:
+    if asked != stored:
         raise CacheError(f"{path}: holds {name} {stored}, not {asked}")
 
 

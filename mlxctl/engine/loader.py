@@ -207,7 +207,10 @@ def _load_draft(source: Source, settings: Settings, say: Say) -> tuple[Any, Path
     draft = _lazy_model(name, path, trust_remote_code=False)
     with _as_model_error(f"the tokenizer of {name}"):
         tokenizer = load_tokenizer(path)
-    if tokenizer.vocab_size != source.tokenizer.vocab_size:
+    same = tokenizer.vocab_size == source.tokenizer.vocab_size
+    if not settings.upstream_rules:  # upstream counts the tokens and does not look at them
+        same = tokenizer.get_vocab() == source.tokenizer.get_vocab()
+    if not same:
         raise ModelError(f"the draft model {name} has another tokenizer than {source.id}")
     return draft, path
 

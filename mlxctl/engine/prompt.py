@@ -4,21 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlxctl.engine.special import Guard
+from mlxctl.engine.special import Guard, Message
 from mlxctl.errors import TemplateError, UsageError
 from mlxctl.settings import Settings
 
-Message = dict[str, Any]
 _QUERY = "mlxctl-query-7d1f"  # marks the user's text when the suffix for an upstream cache file is cut out
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """What the model is handed. opened_thinking: the prompt ends inside a thinking block."""
+    """What the model is handed. continues: the answer goes on with a text that was begun, rather than starting a turn.
+
+    opened_thinking: the prompt ends inside a thinking block.
+    """
 
     text: str
     ids: list[int]
     templated: bool
+    continues: bool
     opened_thinking: bool
 
 
@@ -43,7 +46,8 @@ def render(tokenizer: Any, messages: Sequence[Message], settings: Settings, *, s
         ids = tokenizer.encode(text, add_special_tokens=add_special_tokens)
     if not ids:
         raise UsageError("the prompt is empty: there is nothing to hand to the model")
-    return Rendered(text, ids, templated, _opened(tokenizer, text))
+    continues = not templated or messages[-1]["role"] == "assistant"
+    return Rendered(text, ids, templated, continues, _opened(tokenizer, text))
 
 
 def unread_arguments(tokenizer: Any, arguments: dict[str, Any]) -> list[str]:

@@ -8,10 +8,12 @@ tokens carry secret names: what the template wrote is renamed, what the text spe
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mlxctl.errors import UsageError
+
+Message = dict[str, Any]
 
 
 def protected(tokenizer: Any) -> dict[str, int]:
@@ -26,7 +28,10 @@ def protected(tokenizer: Any) -> dict[str, int]:
 
 
 class Guard:
-    """Renders and encodes one prompt so that the spellings in `texts` stay text."""
+    """Keeps the spellings in the texts of one prompt text.
+
+    In the model's own earlier answers the thinking markers stay visible: templates look for them there.
+    """
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -35,14 +40,20 @@ class Guard:
         self._stand_in = {name: f"qz{nonce}t{i}z" for i, name in enumerate(names)}
         self._secret = {name: f"qz{nonce}s{i}z" for i, name in enumerate(names)}
         self._spelling = _any_of(names)
+        self._spelling_of_answers = _any_of(names.keys() - {tokenizer.think_start, tokenizer.think_end})
 
-    def spelled(self, value: Any) -> bool:
-        """Whether any text inside a message list spells a protected token."""
-        return bool(self._spelling and any(self._spelling.search(text) for text in _texts(value)))
+    def spelled(self, messages: Sequence[Message]) -> bool:
+        """Whether any text inside the messages spells a protected token."""
+        return list(messages) != self.hide(messages)
 
-    def hide(self, value: Any) -> Any:
-        """Copy a message list with stand-ins for the spellings."""
-        return _map_texts(value, lambda text: self._swap(text, self._stand_in))
+    def hide(self, messages: Sequence[Message]) -> list[Message]:
+        """Copy the messages, with stand-ins for the spellings."""
+        return [self._hide(message) for message in messages]
+
+    def _hide(self, message: Message) -> Message:
+        pattern = self._spelling_of_answers if message["role"] == "assistant" else self._spelling
+        hidden: Message = _map_texts(message, lambda text: _swap(pattern, text, self._stand_in))
+        return hidden
 
     def reveal(self, rendered: str) -> str:
         """The rendered text as a reader should see it."""
@@ -52,12 +63,9 @@ class Guard:
 
     def encode(self, rendered: str, *, add_special_tokens: bool) -> list[int]:
         """Token ids of a text rendered from hidden messages."""
-        text = self.reveal(self._swap(rendered, self._secret))
+        text = self.reveal(_swap(self._spelling, rendered, self._secret))
         ids: list[int] = self._renamed().encode(text, add_special_tokens=add_special_tokens).ids
         return ids
-
-    def _swap(self, text: str, names: dict[str, str]) -> str:
-        return self._spelling.sub(lambda match: names[match[0]], text) if self._spelling else text
 
     def _renamed(self) -> Any:
         """A copy of the fast tokenizer in which the protected tokens have their secret names."""
@@ -89,10 +97,8 @@ def _any_of(names: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(map(re.escape, ordered))) if ordered else None
 
 
-def _texts(value: Any) -> Iterable[str]:
-    found: list[str] = []
-    _map_texts(value, lambda text: found.append(text) or text)  # type: ignore[func-returns-value]
-    return found
+def _swap(pattern: re.Pattern[str] | None, text: str, names: dict[str, str]) -> str:
+    return pattern.sub(lambda match: names[match[0]], text) if pattern else text
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:

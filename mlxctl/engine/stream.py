@@ -13,6 +13,7 @@ from mlxctl.events import Event, Progress, Timing, Token
 from mlxctl.settings import Settings
 
 Cancel = Callable[[], str | None]  # the name of the signal that asked the run to end, if one did
+_SPACES = ("Ġ", "▁")  # how vocabularies spell a space at the start of a token
 _ENDLESS = 2**31 - 1  # speculative decoding cannot take -1
 
 
@@ -20,7 +21,8 @@ _ENDLESS = 2**31 - 1  # speculative decoding cannot take -1
 class Job:
     """One run, ready to go. ids: the prompt's tokens that are not in the caches yet, at least one.
 
-    limit: most tokens to generate, -1 for none. embeddings: of images, in place of the ids. caches: None leaves them
+    limit: most tokens to generate, -1 for none. keep_space: the answer continues a text, so that a space at its start
+    belongs to it. embeddings: of images, in place of the ids. caches: None leaves them
     to the library.
     """
 
@@ -36,6 +38,7 @@ class Job:
     processors: list[Any]
     caches: list[Any] | None
     opened_thinking: bool
+    keep_space: bool
     embeddings: Any | None
     logprobs: bool
     cancel: Cancel
@@ -65,6 +68,7 @@ class Generation:
     _drafted: int = 0
     _accepted: int = 0
     _round_left: int = 0
+    _space: bool = False
 
     def events(self) -> Iterator[Event]:
         """Prefill, then decode. Raises ResourceError, or MlxctlError when the library gives up."""
@@ -151,7 +155,7 @@ class Generation:
                 self._count(response)
                 if self.tokens == 1:
                     yield Progress(len(job.ids), len(job.ids))
-                raw, string = scanner.feed(response.text)
+                raw, string = scanner.feed(self._spaced(response))
                 self._end(response, string)
                 if self.stop is not None and string is None:
                     raw += scanner.flush()
@@ -162,6 +166,16 @@ class Generation:
                 yield Token(response.token, raw, text, thought, response.from_draft, logprob)
                 if self.stop is not None:
                     return
+
+    def _spaced(self, response: Any) -> str:
+        """The response's text, with the first space that the library's detokenizers cut off, where it is wanted."""
+        if self.tokens == 1 and self.job.keep_space:
+            self._space = self.job.tokenizer.convert_ids_to_tokens(response.token)[:1] in _SPACES
+        text: str = response.text
+        if text and self._space:
+            self._space = False
+            return text if text.startswith(" ") else f" {text}"
+        return text
 
     def _end(self, response: Any, string: str | None) -> None:
         """Note why the run ends with this token, if it does."""

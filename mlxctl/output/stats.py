@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from mlxctl.errors import UsageError
+from mlxctl.errors import ResourceError, UsageError
 from mlxctl.events import Done
 from mlxctl.output.json import encode
 
@@ -39,8 +39,11 @@ def as_json(done: Done) -> str:
 def append(path: str, done: Done) -> None:
     """Add the record to a JSONL file, in one write, so that several runs may share it."""
     data = (as_json(done) + "\n").encode()
-    with open_log(path) as file:
-        file.write(data)
+    try:
+        with open_log(path) as file:
+            file.write(data)
+    except OSError as error:
+        raise ResourceError(f"--stats-file {path}: {error.strerror}") from None
 
 
 def open_log(path: str) -> Any:

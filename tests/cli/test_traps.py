@@ -379,7 +379,10 @@ def test_ids_and_text_are_the_librarys(kind: str, step: int, engines: Any, libra
     assert done.timing.generation_tokens == steps[-1].generation_tokens
     assert done.timing.prompt_tokens == steps[-1].prompt_tokens
     if kind != "moe":  # its text is split: test_output
-        assert done.text == "".join(response.text for response in steps)
+        text = "".join(response.text for response in steps)
+        # A bare prompt and its answer make one text; the library cuts the first space off.
+        bare = kind == "mamba" and tokenizer.decode(found[:1]).startswith(" ")
+        assert done.text == (f" {text}" if bare else text)
 
 
 def test_peak_memory_is_of_one_run(engines: Any) -> None:

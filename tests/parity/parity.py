@@ -1,4 +1,4 @@
-"""The command lines of cases.txt and tracebacks.txt, and the files they name."""
+"""The command lines of the tables beside this file, and the files they name."""
 
 import ast
 import json
@@ -23,10 +23,11 @@ _FIGURES = re.compile(
     r"Peak memory: )[\d.]+( GB\n)\Z"
 )
 
-# A prompt cache by name: the model's kind, and what mlx_lm.cache_prompt is told beside it.
+# A prompt cache by name: the model's kind, and what mlx_lm.cache_prompt is told beside it; a later --prompt counts.
 STORY = "The rain in the morning was light, and then the sun came out."
 CACHES: dict[str, tuple[str, tuple[str, ...]]] = {
     "cache-llama": ("llama", ()),
+    "cache-story": ("llama", ("--prompt", "It rained.")),
     "cache-quantized": ("llama", ("--kv-bits", "8", "--kv-group-size", "32", "--quantized-kv-start", "0")),
     "cache-adapted": ("llama", ("--adapter-path", "{adapter}")),
     "cache-eos": ("llama", ("--eos-token", "<|endoftext|>")),
@@ -57,10 +58,19 @@ def agreeing(name: str = "cases.txt") -> list[Case]:
 
 def failing() -> list[Case]:
     """The cases of tracebacks.txt: an argv, and on the indented line below it a pattern."""
-    lines = _lines("tracebacks.txt")
+    return [Case.parse(argv, names) for argv, names in _pairs("tracebacks.txt")]
+
+
+def mended() -> list[tuple[Case, Case]]:
+    """The cases of mended.txt: an argv of ours, and on the indented line below it the one that upstream is given."""
+    return [(Case.parse(ours), Case.parse(theirs)) for ours, theirs in _pairs("mended.txt")]
+
+
+def _pairs(name: str) -> list[tuple[str, str]]:
+    lines = _lines(name)
     pairs = list(zip(lines[::2], lines[1::2], strict=True))
-    assert all(not argv.startswith(" ") and names.startswith(" ") for argv, names in pairs)
-    return [Case.parse(argv, names.strip()) for argv, names in pairs]
+    assert all(not above.startswith(" ") and below.startswith("    ") for above, below in pairs)
+    return [(above, below.strip()) for above, below in pairs]
 
 
 def _lines(name: str) -> list[str]:
