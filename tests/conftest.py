@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import models
+from upstream import Server
 
 REPO = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
@@ -39,8 +40,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callable[[
 @pytest.fixture
 def sealed(tmp_path: Path) -> dict[str, str]:
     """An environment of its own: no home, no configuration, no network."""
+    return seal(tmp_path)
+
+
+def seal(folder: Path) -> dict[str, str]:
+    """The environment, with its home in a folder."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-    home = tmp_path / "home"
+    home = folder / "home"
     home.mkdir()
     xdg = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "CACHE", "STATE", "DATA")}
     return {
@@ -96,10 +102,33 @@ def mlxctl(sealed: dict[str, str], work: Path) -> Program:
     return Program("mlxctl", sealed, work)
 
 
+class Upstream:
+    """A program of mlx_lm, the oracle: the real one, run by a server that has imported it already."""
+
+    def __init__(self, program: str, server: Server, cwd: Path) -> None:
+        self.server = server
+        self.cwd = cwd
+        self._program = program
+
+    def __call__(self, *args: str, input: str | bytes | None = None) -> Result:
+        """Run to the end. input None: stdin is empty."""
+        data = input.encode() if isinstance(input, str) else input or b""
+        code, out, err = self.server.run(self._program, args, data, self.cwd)
+        return Result(code, out.decode(errors="surrogateescape"), err.decode(errors="replace"))
+
+
+@pytest.fixture(scope="session")
+def upstream_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of mlx_lm's programs, in a sealed environment."""
+    server = Server(seal(tmp_path_factory.mktemp("upstream")))
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def upstream(sealed: dict[str, str], work: Path) -> Program:
-    """mlx_lm.generate, the oracle."""
-    return Program("mlx_lm.generate", sealed, work)
+def upstream(upstream_server: Server, work: Path) -> Upstream:
+    """mlx_lm.generate."""
+    return Upstream("generate", upstream_server, work)
 
 
 @pytest.fixture(scope="session")

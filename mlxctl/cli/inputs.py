@@ -68,10 +68,10 @@ def _join(parts: list[str]) -> str:
 
 
 def as_upstream(settings: Settings, app: App) -> list[Message]:
-    """The messages as mlx_lm.generate makes them: stdin only for "-", line ends made newlines, an empty prompt kept."""
+    """The messages as mlx_lm.generate makes them: stdin only for "-", an empty prompt kept."""
     prompt = unescape(settings.request.prompt or "")
     if prompt == "-":
-        prompt = app.stdin.read().replace("\r\n", "\n").replace("\r", "\n")
+        prompt = app.stdin.read()
     _check_images(settings)
     text = _join([*(read_file(path) for path in settings.prompt.files), prompt])
     return _with_system(system_prompt(settings), [{"role": "user", "content": text}])

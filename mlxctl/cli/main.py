@@ -18,9 +18,6 @@ COMMANDS = {
     "generate": "Do what mlx_lm.generate does, flag for flag",
 }
 
-_BY_SIGNAL = (ExitStatus.INTERRUPTED, ExitStatus.TERMINATED)
-
-
 @click.group(
     cls=LazyGroup, package="mlxctl.cli", lines=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
 )
@@ -36,9 +33,9 @@ def main() -> None:
     """Run the command line and leave with its exit status."""
     app = App.open()
     status = _run(app, sys.argv[1:])
-    if status in _BY_SIGNAL:
-        os._exit(status)  # a library thread may still be computing
-    sys.exit(status)
+    # Nothing waits in a buffer, a thread of the library may still be computing, and once transformers is imported
+    # Python's own goodbye takes half a second.
+    os._exit(status)
 
 
 def _run(app: App, args: list[str]) -> int:

@@ -40,9 +40,7 @@ def test_json_reader_gone(mlxctl: Program, tiny: Tiny, limit: str) -> None:
         no_traceback(run.err)
 
 
-@pytest.mark.parametrize(
-    "args", [("--help",), ("--version",), ("run", "--help"), ("generate", "--help")], ids=" ".join
-)
+@pytest.mark.parametrize("args", [("--help",), ("--version",), ("run", "--help"), ("generate", "--help")], ids=" ".join)
 def test_help_reader_gone(mlxctl: Program, args: tuple[str, ...]) -> None:
     """Help that nobody reads."""
     with dead_pipe() as gone, running(mlxctl, *args, stdout=gone) as run:

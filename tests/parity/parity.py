@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from conftest import Program
+from conftest import Upstream
 from models import KINDS
 
 HERE = Path(__file__).parent
@@ -82,7 +82,7 @@ class Files:
     """Finds or makes what a placeholder stands for; workers of one run share the folder."""
 
     def __init__(
-        self, tiny: Callable[[str], str], maker: Program, given: Mapping[str, str] = MappingProxyType({})
+        self, tiny: Callable[[str], str], maker: Upstream, given: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         """maker: mlx_lm.cache_prompt. given: paths of placeholders that only some tests have."""
         self._tiny = tiny

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Program, Result
+from conftest import Program, Result, Upstream
 from parity import CACHES, KINDS, Case, Files, agreeing, failing, masked, mended
 
 AGREEING, FAILING, MENDED = agreeing(), failing(), mended()
@@ -25,19 +25,19 @@ def ids(cases: list[Case]) -> list[str]:
 
 
 @pytest.fixture
-def files(tiny: Callable[[str], str], upstream: Program) -> Files:
+def files(tiny: Callable[[str], str], upstream: Upstream) -> Files:
     """What the placeholders stand for."""
-    return Files(tiny, Program("mlx_lm.cache_prompt", upstream.env, upstream.cwd))
+    return Files(tiny, Upstream("cache_prompt", upstream.server, upstream.cwd))
 
 
-def both(case: Case, files: Files, mlxctl: Program, upstream: Program) -> tuple[Result, Result]:
+def both(case: Case, files: Files, mlxctl: Program, upstream: Upstream) -> tuple[Result, Result]:
     """What upstream and we make of one command line."""
     argv = [files.fill(argument) for argument in case.argv]
     return upstream(*argv, input=case.stdin), mlxctl("generate", *argv, input=case.stdin)
 
 
 @pytest.mark.parametrize("case", AGREEING, ids=ids(AGREEING))
-def test_same_stdout_and_status(case: Case, files: Files, mlxctl: Program, upstream: Program) -> None:
+def test_same_stdout_and_status(case: Case, files: Files, mlxctl: Program, upstream: Upstream) -> None:
     theirs, ours = both(case, files, mlxctl, upstream)
     assert "Traceback" not in theirs.err, f"belongs into tracebacks.txt:\n{theirs.err}"
     assert (masked(ours.out), ours.code) == (masked(theirs.out), theirs.code), ours.err
@@ -46,7 +46,7 @@ def test_same_stdout_and_status(case: Case, files: Files, mlxctl: Program, upstr
 
 @pytest.mark.parametrize("case", FAILING, ids=ids(FAILING))
 def test_clean_message_where_upstream_has_a_traceback(
-    case: Case, files: Files, mlxctl: Program, upstream: Program
+    case: Case, files: Files, mlxctl: Program, upstream: Upstream
 ) -> None:
     theirs, ours = both(case, files, mlxctl, upstream)
     assert "Traceback" in theirs.err, "belongs into cases.txt"
@@ -57,7 +57,7 @@ def test_clean_message_where_upstream_has_a_traceback(
     assert any(re.search(case.names, line) for line in lines), f"{case.names!r} not in {ours.err!r}"
 
 
-def test_variables_and_default_profile_do_not_reach_generate(files: Files, mlxctl: Program, upstream: Program) -> None:
+def test_variables_and_default_profile_do_not_reach_generate(files: Files, mlxctl: Program, upstream: Upstream) -> None:
     (mlxctl.cwd / "profiles").mkdir()
     (mlxctl.cwd / "profiles" / "default.toml").write_text(
         '[prompt]\nsystem = "Be brief."\n[generation]\nmax_tokens = 3\n'
@@ -70,7 +70,7 @@ def test_variables_and_default_profile_do_not_reach_generate(files: Files, mlxct
     assert (masked(ours.out), ours.code) == (masked(theirs.out), 0), ours.err
 
 
-def test_help_names_every_flag_of_upstream(mlxctl: Program, upstream: Program) -> None:
+def test_help_names_every_flag_of_upstream(mlxctl: Program, upstream: Upstream) -> None:
     ours, theirs = mlxctl("generate", "--help"), upstream("--help")
     flags = re.findall(r"(?<!\S)--?[a-z][\w-]*", theirs.out)
     assert (ours.code, theirs.code, len(flags) > 30) == (0, 0, True)
@@ -106,7 +106,7 @@ def test_prompt_cache_is_not_written_to(files: Files, mlxctl: Program) -> None:
 
 @pytest.mark.parametrize(("case", "meant"), MENDED, ids=ids([case for case, _ in MENDED]))
 def test_upstreams_answer_to_what_was_meant(
-    case: Case, meant: Case, files: Files, mlxctl: Program, upstream: Program
+    case: Case, meant: Case, files: Files, mlxctl: Program, upstream: Upstream
 ) -> None:
     theirs, ours = both(case, files, mlxctl, upstream)
     wanted = upstream(*map(files.fill, meant.argv), input=meant.stdin)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Program
+from conftest import Program, Upstream
 from parity import Case, Files, agreeing, masked
 
 CASES = agreeing("demo.txt")
@@ -42,14 +42,14 @@ def widen(weights: Path) -> None:
 
 
 @pytest.fixture
-def files(tiny: Callable[[str], str], upstream: Program, demo: str) -> Files:
+def files(tiny: Callable[[str], str], upstream: Upstream, demo: str) -> Files:
     """What the placeholders stand for, {demo} among them."""
-    return Files(tiny, Program("mlx_lm.cache_prompt", upstream.env, upstream.cwd), {"demo": demo})
+    return Files(tiny, Upstream("cache_prompt", upstream.server, upstream.cwd), {"demo": demo})
 
 
 @pytest.mark.demo
 @pytest.mark.parametrize("case", CASES, ids=[case.line[:70] for case in CASES])
-def test_same_stdout_and_status_on_demo_model(case: Case, files: Files, mlxctl: Program, upstream: Program) -> None:
+def test_same_stdout_and_status_on_demo_model(case: Case, files: Files, mlxctl: Program, upstream: Upstream) -> None:
     argv = [files.fill(argument) for argument in case.argv]
     theirs = upstream(*argv, input=case.stdin)
     ours = mlxctl("generate", *argv, input=case.stdin)
