@@ -72,3 +72,15 @@ class ReaderGone(MlxctlError):
     """Whoever read our output has gone away."""
 
     exit_status = ExitStatus.READER_GONE
+
+
+def first_line(error: Exception) -> str:
+    """What an exception says, in one line; its name when it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an exception means that memory is exhausted: CPU, Metal and CUDA each say it in their own words."""
+    words = ("unable to allocate", "attempting to allocate", "out of memory", "outofmemory", "insufficient memory",
+             "bad_alloc")  # fmt: skip
+    return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)

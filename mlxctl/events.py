@@ -1,9 +1,11 @@
 """What a run yields: plain data, so that an engine in another process can send the same."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 SCHEMA = "mlxctl.run/1"
+
+Message = dict[str, Any]  # {"role": "user", "content": "…"}, as chat templates take it
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Done:
 
     text: str
     thinking: str | None
-    finish_reason: str
+    finish_reason: Literal["stop", "length", "interrupted"]
     stop: dict[str, Any]
     profile: str | None
     model: ModelInfo

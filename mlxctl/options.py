@@ -118,10 +118,10 @@ def check(option: Option, value: Any) -> Any:
     """Return the value as its declared type, or raise ValueError("expected …, got …"). Nothing is coerced."""
     try:
         found = msgspec.convert(value, option.type)
-    except msgspec.ValidationError:
-        found = None
-    refused = found is None or not _finite(found) or (option.limits and not _in_range(option, found))
-    if value is not None and refused:
+        good = found is None or (_finite(found) and (not option.limits or _in_range(option, found)))
+    except (msgspec.ValidationError, OverflowError):
+        good = False
+    if not good:
         raise ValueError(f"expected {describe(option)}, got {value!r}")
     return found
 

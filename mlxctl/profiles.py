@@ -1,5 +1,6 @@
 """Profiles: find them, check them, and layer them under flags and variables. Every value keeps its origin."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,9 @@ from mlxctl.toml_lines import line_of, lines_of
 
 _TOP = {"extends": str, "description": str}
 _TABLES = [name for name in SECTIONS if name != "request"] + ["template"]
-_PATH_KEYS = ("prompt.system_file", "prompt.files")  # files that a profile names stay inside its folder
+_TRUST = "model.trust_remote_code"
+_FILE_KEYS = ("prompt.system_file", "prompt.files")  # what a profile reads stays inside its folder
+_FOLDER_KEYS = ("model.path", "model.adapter_path", "model.draft_model")  # relative where they begin with a dot
 
 
 @dataclass(frozen=True)
@@ -48,27 +51,57 @@ def load_profile(name: str) -> Settings:
     return resolve({}, {}, name).settings
 
 
-def resolve(
-    flags: Mapping[str, Any],
-    environ: Mapping[str, str],
-    profile: str | None,
-    *,
-    defaults: Mapping[str, Any] | None = None,
-    upstream_rules: bool = False,
-) -> Resolved:
+def resolve(flags: Mapping[str, Any], environ: Mapping[str, str], profile: str | None) -> Resolved:
     """Layer flags over variables over the profile and those it extends over the defaults.
 
-    flags: by key, already of the right types. defaults: of a command that differs from the table.
-    upstream_rules: flags are taken as they are, as mlx_lm.generate takes them.
+    flags: by key, already of the right types. profile: None takes MLXCTL_PROFILE, or `default` where there is one.
     """
-    values = {option.key: Value(option.default, "default") for option in options.options()}
-    values |= {key: Value(value, "default") for key, value in (defaults or {}).items()}
-    for parent in reversed(chain(profile) if profile is not None else []):
-        values |= parent.values
+    values = _defaults()
+    name = profile if profile is not None else environ.get("MLXCTL_PROFILE") or None
+    found = chain(name) if name is not None else _unnamed()
+    for layer in reversed(found):
+        values |= layer.values
     values |= dict(_from_variables(environ))
-    values |= {key: _from_flag(key, value, checked=not upstream_rules) for key, value in flags.items()}
+    values |= {key: Value(value, f"flag {options.by_key()[key].flag_name}") for key, value in flags.items()}
+    return _resolved(values, name or (found[0].name if found else None))
+
+
+def resolve_as_upstream(flags: Mapping[str, Any], profile: str | None, defaults: Mapping[str, Any]) -> Resolved:
+    """Layer flags over the profile, if one is named, over defaults that differ from the table; no variables.
+
+    Flags are taken as they are, as mlx_lm.generate takes them.
+    """
+    values = _defaults() | {key: Value(value, "default") for key, value in defaults.items()}
+    for layer in reversed(chain(profile) if profile is not None else []):
+        values |= layer.values
+    values |= {key: Value(value, f"flag {options.by_key()[key].flag_name}") for key, value in flags.items()}
+    return _resolved(values, profile, upstream_rules=True)
+
+
+def _defaults() -> dict[str, Value]:
+    return {option.key: Value(option.default, "default") for option in options.options()}
+
+
+def _resolved(values: Mapping[str, Value], profile: str | None, *, upstream_rules: bool = False) -> Resolved:
     plain = {key: value.value for key, value in values.items()}
     return Resolved(options.build(plain, profile=profile, upstream_rules=upstream_rules), values)
+
+
+def _unnamed() -> list[Profile]:
+    """`default.toml`, where there is one that the user or root owns.
+
+    Nobody asked for it by name, so that one lying in a project may not let a model run code of its own.
+    """
+    for folder in folders():
+        path = folder / "default.toml"
+        if path.is_file() and path.stat().st_uid in (os.getuid(), 0):
+            found = chain(str(path))
+            trust = next((p.values[_TRUST] for p in found if _TRUST in p.values), None)
+            if trust is not None and trust.value and not path.is_relative_to(paths.config_dir()):
+                raise UsageError(f"{trust.origin}: {_TRUST}: a profile that nobody named may not set it",
+                                 hint="name the profile with -P, or give --trust-remote-code")  # fmt: skip
+            return found
+    return []
 
 
 def chain(name: str) -> list[Profile]:
@@ -194,7 +227,7 @@ def _unknown(key: str, known: list[str]) -> str:
 def _anchor(values: dict[str, Value], folder: Path) -> tuple[dict[str, Value], list[str]]:
     """Read file names relative to the profile's folder; name those that lead out of it."""
     faults = []
-    for key in _PATH_KEYS:
+    for key in _FILE_KEYS:
         if key in values:
             value, origin = values[key].value, values[key].origin
             names = value if isinstance(value, list) else [value]
@@ -202,6 +235,9 @@ def _anchor(values: dict[str, Value], folder: Path) -> tuple[dict[str, Value], l
                        if not (folder / name).resolve().is_relative_to(folder.resolve())]  # fmt: skip
             anchored = [str(folder / name) for name in names]
             values[key] = Value(anchored if isinstance(value, list) else anchored[0], origin)
+    for key in _FOLDER_KEYS:
+        if key in values and values[key].value.startswith(("./", "../")):
+            values[key] = Value(str(folder / values[key].value), values[key].origin)
     return values, faults
 
 
@@ -223,19 +259,3 @@ def _from_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
             except ValueError as error:
                 raise UsageError(f"{option.env}: {error}") from None
             yield option.key, Value(value, f"variable {option.env}")
-
-
-def _from_flag(key: str, value: Any, *, checked: bool) -> Value:
-    option = options.by_key()[key]
-    try:
-        return Value(options.check(option, value) if checked else value, f"flag {option.flag_name}")
-    except ValueError as error:
-        raise UsageError(f"{option.flag_name}: {error}") from None
-
-
-def default_profile(environ: Mapping[str, str]) -> str | None:
-    """The profile when no flag names one: MLXCTL_PROFILE, else `default` where such a file is found."""
-    named = environ.get("MLXCTL_PROFILE", "")
-    if named:
-        return named
-    return "default" if any((folder / "default.toml").is_file() for folder in folders()) else None

@@ -52,10 +52,11 @@ def for_settings(settings: Settings) -> Iterator[Finding]:
     prompt, request = settings.prompt, settings.request
     if prompt.system is not None and prompt.system_file is not None:
         yield Finding("system prompt: both the text (--system-prompt) and a file (--system-file) are given", fatal=True)
-    if prompt.ignore_chat_template:
-        ignored = {"system prompt": prompt.system or prompt.system_file, "prefill": prompt.prefill_response}
-        for name in (name for name, value in ignored.items() if value):
-            yield Finding(f"the {name} does nothing without the chat template (--ignore-chat-template)")
+    if "" in settings.generation.stop:
+        yield Finding("stop: an empty text ends nothing", fatal=True)
+    for name in ("path", "draft_model", "adapter_path"):
+        if getattr(settings.model, name) == "":
+            yield Finding(f"model.{name}: an empty name names nothing", fatal=True)
     if settings.model.draft_model is not None:
         if settings.kv.max_kv_size is not None:
             yield Finding("max_kv_size does nothing with a draft model")

@@ -185,7 +185,7 @@ class Settings(Section, frozen=True):
 
     @property
     def model_id(self) -> str:
-        return self.model.path or DEFAULT_MODEL
+        return DEFAULT_MODEL if self.model.path is None else self.model.path
 
 
 SECTIONS: Mapping[str, type[Section]] = types.MappingProxyType({

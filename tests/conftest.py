@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import models
-from upstream import Server
+from forked import Server
 
 REPO = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
@@ -29,11 +29,11 @@ class Result:
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callable[[str], str]:
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     """Path of a tiny random model by its kind (tests/models.py); built when first asked for."""
     # Workers of one run share the folder; a model is built aside and renamed.
     base = tmp_path_factory.getbasetemp()
-    root = (base if worker_id == "master" else base.parent) / "tiny"
+    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "tiny"
     return lambda kind: str(models.adapter(root) if kind == "adapter" else models.build(kind, root))
 
 
@@ -102,33 +102,33 @@ def mlxctl(sealed: dict[str, str], work: Path) -> Program:
     return Program("mlxctl", sealed, work)
 
 
-class Upstream:
-    """A program of mlx_lm, the oracle: the real one, run by a server that has imported it already."""
+class Forked:
+    """A real program, run by a server that has imported it already."""
 
-    def __init__(self, program: str, server: Server, cwd: Path) -> None:
+    def __init__(self, name: str, server: Server, cwd: Path) -> None:
         self.server = server
         self.cwd = cwd
-        self._program = program
+        self._name = name
 
-    def __call__(self, *args: str, input: str | bytes | None = None) -> Result:
+    def __call__(self, *args: str, input: str | bytes | None = None, env: Mapping[str, str] | None = None) -> Result:
         """Run to the end. input None: stdin is empty."""
         data = input.encode() if isinstance(input, str) else input or b""
-        code, out, err = self.server.run(self._program, args, data, self.cwd)
+        code, out, err = self.server.run(self._name, args, data, self.cwd, env or {})
         return Result(code, out.decode(errors="surrogateescape"), err.decode(errors="replace"))
 
 
 @pytest.fixture(scope="session")
-def upstream_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of mlx_lm's programs, in a sealed environment."""
-    server = Server(seal(tmp_path_factory.mktemp("upstream")))
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of programs, in a sealed environment."""
+    server = Server(seal(tmp_path_factory.mktemp("server")))
     yield server
     server.close()
 
 
 @pytest.fixture
-def upstream(upstream_server: Server, work: Path) -> Upstream:
-    """mlx_lm.generate."""
-    return Upstream("generate", upstream_server, work)
+def upstream(server: Server, work: Path) -> Forked:
+    """mlx_lm.generate, the oracle."""
+    return Forked("mlx_lm.generate", server, work)
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,14 @@
 """From settings and a prompt to an answer on stdout: what `run` and `generate` share."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from mlxctl.cli.app import App
 from mlxctl.cli.display import PrefillBar
-from mlxctl.cli.inputs import Message
-from mlxctl.cli.signals import Signals, exit_status
+from mlxctl.cli.inputs import Ask
+from mlxctl.cli.signals import Interrupted, Signals, exit_status
 from mlxctl.cli.streams import divert_prints
 from mlxctl.errors import ExitStatus, MlxctlError, ReaderGone
 from mlxctl.events import Done, Event, Notice, Progress, Token
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from mlxctl.engine.engine import Engine
 
 
-Ask = Callable[[], list[Message]]  # makes the messages, once the model is there: a pipe may fill while it loads
-
-
 def answer(app: App, resolved: Resolved, ask: Ask) -> int:
     """Run one prompt; return the exit status."""
     settings = resolved.settings
@@ -32,11 +29,11 @@ def answer(app: App, resolved: Resolved, ask: Ask) -> int:
     divert_prints()
     session = _Session(app, settings)
     session.signals.install()
-    if settings.request.dry_run:
-        from mlxctl.cli.dry_run import dry_run
-
-        return dry_run(app, resolved, ask())
     with session.reporting():
+        if settings.request.dry_run:
+            from mlxctl.cli.dry_run import dry_run
+
+            return dry_run(app, resolved, ask)
         return session.run(ask)
 
 
@@ -50,7 +47,7 @@ class _Session:
         self.writer: Writer = make_writer(app.stdout, app.stderr, settings)
         self.signals = Signals(self._goodbye, self.bar.show_cursor)
         self.engine: Engine | None = None
-        self._ending = threading.Lock()  # taken once, by whichever thread ends the run
+        self._writing = threading.Lock()  # kept, at the end, by whichever thread ends the run
 
     def run(self, ask: Ask) -> int:
         from mlxctl.engine.engine import Engine
@@ -78,6 +75,8 @@ class _Session:
             raise
         except MlxctlError as error:
             self.bar.close()
+            if signal := self.signals.asked():
+                raise Interrupted(signal) from error  # a compiler that mlx had started got the Ctrl-C too
             with suppress(MlxctlError):  # stdout itself may be what failed
                 self.writer.fail(error.message, error.exit_status)
             raise
@@ -89,18 +88,18 @@ class _Session:
         return self.signals.asked() or ("SIGPIPE" if self.app.stdout.reader_gone() else None)
 
     def _pass_on(self, event: Event) -> None:
-        if isinstance(event, Token):
-            self.bar.close()
-            self.writer.token(event)
-        elif isinstance(event, Progress):
-            self.bar.update(event.done, event.total)
-            self.writer.progress(event.done, event.total)
-        elif isinstance(event, Notice):
-            self.app.say(event.message)
+        with self._writing:
+            if isinstance(event, Token):
+                self.bar.close()
+                self.writer.token(event)
+            elif isinstance(event, Progress):
+                self.bar.update(event.done, event.total)
+                self.writer.progress(event.done, event.total)
+            elif isinstance(event, Notice):
+                self.app.say(event.message)
 
     def _finish(self, done: Done) -> int:
-        if not self._ending.acquire(blocking=False):
-            threading.Event().wait()  # the other thread is ending the process
+        self._writing.acquire()  # for good: the thread that comes second waits until the process ends
         self.bar.close()
         if done.stop.get("signal") == "SIGPIPE":
             raise ReaderGone("the reader of stdout went away")
@@ -129,7 +128,9 @@ class _Session:
         """What the person is told after the answer."""
         wanted = self.settings.output.stats
         if done.finish_reason == "length":
-            self.app.say(f"the answer was cut at {done.stop['max_tokens']} tokens; --max-tokens raises the limit")
+            full = self.settings.generation.max_tokens is None
+            why = "the context of the model is full" if full else "--max-tokens raises the limit"
+            self.app.say(f"the answer was cut at {done.stop['max_tokens']} tokens: {why}")
         if reason := _not_quantized(done, self.settings):
             self.app.say(f"kv_bits: nothing was quantized: {reason}")
         if wanted == "json":

@@ -1,7 +1,8 @@
 """The prefill bar on stderr: shown when the prompt takes over a second and somebody is looking."""
 
+import sys
 import threading
-from typing import IO, Any, cast
+from typing import Any
 
 from mlxctl.cli.app import App
 
@@ -43,7 +44,7 @@ class PrefillBar:
     def show_cursor(self) -> None:
         """Undo the one thing that would outlast us, without waiting for anybody."""
         if self._bar is not None:
-            self._app.stderr.write("\x1b[?25h")
+            sys.stderr.write("\x1b[?25h")
 
     def _show(self) -> None:
         from rich.console import Console
@@ -53,7 +54,7 @@ class PrefillBar:
         with self._lock:
             if self._closed:
                 return
-            console = Console(file=cast(IO[str], self._app.stderr))
+            console = Console(stderr=True)
             columns = (TextColumn("prefill"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), Left())
             self._bar = Progress(*columns, console=console, transient=True)
             done, total = self._state

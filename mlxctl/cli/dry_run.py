@@ -2,21 +2,23 @@
 
 from mlxctl import rules
 from mlxctl.cli.app import App
-from mlxctl.cli.inputs import Message
+from mlxctl.cli.inputs import Ask
 from mlxctl.output.json import encode
 from mlxctl.profiles import Resolved
 
 
-def dry_run(app: App, resolved: Resolved, messages: list[Message]) -> int:
+def dry_run(app: App, resolved: Resolved, ask: Ask) -> int:
     """Print the settings that are not defaults, each with its origin, and the rendered prompt."""
     from mlxctl.engine.loader import open_source
-    from mlxctl.engine.prompt import render
+    from mlxctl.engine.prompt import notices, render
 
     settings = resolved.settings
     rules.enforce(rules.for_settings(settings), settings, app.say)
     source = open_source(settings, app.say)
     rules.enforce(rules.for_config(settings, source.facts), settings, app.say)
-    rendered = render(source.tokenizer, messages, settings)
+    rendered = render(source.tokenizer, ask(), settings)
+    for notice in notices(source.tokenizer, rendered, settings):
+        app.say(notice)
     rules.enforce(rules.for_prompt(settings, source.facts, len(rendered.ids)), settings, app.say)
     if settings.output.format in ("json", "jsonl"):
         report = {"settings": settings, "prompt": rendered.text, "prompt_tokens": len(rendered.ids)}

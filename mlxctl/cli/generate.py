@@ -100,7 +100,7 @@ def _resolve(given: dict[str, Any]) -> profiles.Resolved:
     config = "request.chat_template_config"
     if config in flags:
         flags[config] = _template_config(flags[config])
-    return profiles.resolve(flags, {}, profile, defaults=DEFAULTS, upstream_rules=True)
+    return profiles.resolve_as_upstream(flags, profile, DEFAULTS)
 
 
 def _utf8(row: Option, value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,10 @@ from typing import Any
 from mlxctl.cli.app import App
 from mlxctl.cli.streams import decode
 from mlxctl.errors import UsageError
+from mlxctl.events import Message
 from mlxctl.settings import Settings
 
-Message = dict[str, Any]
+Ask = Callable[[], list[Message]]  # makes the messages, once the model is there: a pipe may fill while it loads
 
 
 @dataclass(frozen=True)

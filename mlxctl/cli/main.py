@@ -9,7 +9,7 @@ from mlxctl import __version__
 from mlxctl.cli.app import App
 from mlxctl.cli.lazy import LazyGroup
 from mlxctl.cli.signals import Interrupted, exit_status
-from mlxctl.errors import ExitStatus, MlxctlError, ReaderGone, ResourceError
+from mlxctl.errors import ExitStatus, MlxctlError, ReaderGone, ResourceError, first_line
 
 # A command is the module of that name in this package; its line of help stands here, so that the list of commands
 # can be shown without importing any.
@@ -17,6 +17,7 @@ COMMANDS = {
     "run": "Answer one prompt, streamed",
     "generate": "Do what mlx_lm.generate does, flag for flag",
 }
+
 
 @click.group(
     cls=LazyGroup, package="mlxctl.cli", lines=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
@@ -79,8 +80,7 @@ def _fault(app: App, error: MlxctlError) -> int:
 
 def _ours(app: App, error: Exception) -> int:
     _trace(app, error)
-    reason = (str(error) or "no message").splitlines()[0]
-    app.say(f"a fault of mlxctl itself: {type(error).__name__}: {reason}\n  MLXCTL_DEBUG=1 shows where")
+    app.say(f"a fault of mlxctl itself: {type(error).__name__}: {first_line(error)}\n  MLXCTL_DEBUG=1 shows where")
     return ExitStatus.FAULT
 
 

@@ -99,9 +99,11 @@ def _for_row(row: Option) -> list[TableOption]:
             TableOption([no, name], flag_value="never", **off),
         ]
     if row.base is bool and row.key != "request.verbose":
-        if "/" not in row.flag:
+        # Whatever a variable or a profile may turn on, a flag can turn off.
+        flag = f"{row.flag}/--no-{row.flag[2:]}" if "/" not in row.flag and (row.in_profile or row.env) else row.flag
+        if "/" not in flag:
             common["flag_value"] = True
-        return [TableOption([row.flag, *short, name], is_flag=True, **common)]
+        return [TableOption([flag, *short, name], is_flag=True, **common)]
     many = row.base is list or row.metavar == "TOKEN=BIAS"
     return [TableOption([row.flag, *short, name], type=TableType(row), multiple=many, **common)]
 

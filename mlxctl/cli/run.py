@@ -26,8 +26,7 @@ def command(app: App, /, words: tuple[str, ...], profile: str | None, **params: 
     verbose = given.get("request.verbose")
     if verbose is not None:
         given.setdefault("output.format", "classic" if verbose else "text")
-    name = profile or profiles.default_profile(app.environ)
-    resolved = profiles.resolve(given, app.environ, name)
+    resolved = profiles.resolve(given, app.environ, profile)
     rules.enforce(rules.for_settings(resolved.settings), resolved.settings, say=lambda message: None)  # said later
     parts = inputs.gather(resolved.settings, words, app)
     return answer(app, resolved, lambda: inputs.finish(parts, app))

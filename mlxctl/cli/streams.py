@@ -11,7 +11,8 @@ from contextlib import suppress
 from mlxctl.errors import ReaderGone, ResourceError, UsageError
 
 # What a model writes shall not steer a terminal: control characters are shown as pictures there.
-_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t\r"} | {127: 0x2421}
+_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t\r"}
+_PICTURES |= {127: 0x2421} | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
 
 
 class Out:
@@ -34,7 +35,7 @@ class Out:
         """Whether nobody can read what would be written: known before anything is."""
         watch = select.poll()
         watch.register(self._fd, 0)  # errors and hang-ups are always told
-        return bool(watch.poll(0))
+        return any(event & (select.POLLERR | select.POLLHUP) for _, event in watch.poll(0))
 
     def write(self, text: str) -> None:
         """Write all of the text. Raises ReaderGone, or ResourceError when the disk is full."""
@@ -75,16 +76,19 @@ class Err(io.TextIOBase):
 
     errors = "backslashreplace"
 
-    def __init__(self, fd: int, encoding: str) -> None:
+    def __init__(self, fd: int, encoding: str, *, raw: bool = False) -> None:
+        """raw: control characters pass, for what draws on the terminal."""
         self._fd = fd
         self._encoding = encoding
+        self._shown = not raw and self.isatty()
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
         return self._encoding
 
     def write(self, text: str) -> int:
-        data = memoryview(text.encode(self.encoding, self.errors))
+        shown = text.translate(_PICTURES) if self._shown else text
+        data = memoryview(shown.encode(self.encoding, self.errors))
         with suppress(OSError):
             while data:
                 data = data[os.write(self._fd, data) :]
@@ -145,9 +149,9 @@ def open_streams() -> tuple[In, Out, Err]:
     """
     closed = [_reserve(fd) for fd in (0, 1, 2)]
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
-    out, err = Out(1, closed=closed[1]), Err(2, encoding)
-    sys.stdout, sys.stderr = TextOut(out), err
-    return In(0, closed=closed[0]), out, err
+    out = Out(1, closed=closed[1])
+    sys.stdout, sys.stderr = TextOut(out), Err(2, encoding, raw=True)
+    return In(0, closed=closed[0]), out, Err(2, encoding)
 
 
 def _reserve(fd: int) -> bool:

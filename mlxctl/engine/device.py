@@ -1,11 +1,13 @@
 """The backend, its name, and the type to compute in."""
 
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from mlxctl.errors import ModelError
+from mlxctl.errors import ModelError, first_line
 
 _HALF = ("float16", "bfloat16")
 _VERSIONS = ("mlxctl", "mlx", "mlx-lm", "transformers")
@@ -18,7 +20,7 @@ def require_backend() -> None:
         import mlx_lm  # noqa: F401
     except ImportError as error:
         raise ModelError(
-            f"no MLX backend is installed ({str(error).splitlines()[0]})",
+            f"no MLX backend is installed ({first_line(error)})",
             hint='install one: pip install "mlxctl[cpu]", or [cuda12] or [cuda13] for an NVIDIA GPU',
         ) from error
     except (ValueError, OSError) as error:
@@ -86,3 +88,19 @@ def wired() -> Iterator[None]:
         if before is not None:
             mx.synchronize()
             mx.set_wired_limit(before)
+
+
+def ask_for_compiler() -> None:
+    """Let mlx find out now whether there is a C++ compiler for its CPU kernels.
+
+    It asks once, through system(3), which ignores SIGINT meanwhile: a Ctrl-C would be lost. Blocked here, it waits.
+    """
+    import mlx.core as mx
+
+    if mx.default_device() != mx.cpu or threading.current_thread() is not threading.main_thread():
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        mx.eval(mx.compile(lambda x: mx.exp(x) + 1)(mx.array([1.0])))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -6,22 +6,22 @@ import secrets
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from mlxctl import rules
 from mlxctl.engine import device, images, kv, prompt, sampling
 from mlxctl.engine.fingerprint import fingerprint
-from mlxctl.engine.loader import Say, Source, Weights, load_weights, open_source
-from mlxctl.engine.special import Message
+from mlxctl.engine.loader import Say, Source, Weights, go_offline, load_weights, open_source
 from mlxctl.engine.stream import Cancel, Generation, Job
 from mlxctl.errors import CacheError, UsageError
-from mlxctl.events import Done, Event, ModelInfo, Notice
+from mlxctl.events import Done, Event, Message, ModelInfo, Notice
 from mlxctl.rules import Finding, ModelFacts
 from mlxctl.settings import Settings
 
-_FINISH = {"length": "length", "signal": "interrupted"}  # by the kind of the stop; else "stop"
+# By the kind of the stop; else "stop".
+_FINISH: dict[str, Literal["length", "interrupted"]] = {"length": "length", "signal": "interrupted"}
 
 
 def _silent(message: str) -> None:
@@ -63,7 +63,10 @@ class Engine:
         """
         started = time.perf_counter()
         rules.enforce(rules.for_settings(settings), settings, say)
+        if settings.request.offline:
+            go_offline()
         device.require_backend()
+        device.ask_for_compiler()
         if settings.sampler.seed is not None:
             _seed(settings.sampler.seed)  # before the weights, which draw numbers too: as mlx_lm.generate does
         settings, stored = _with_stored(settings)
@@ -129,6 +132,8 @@ class Engine:
     def _check(self, settings: Settings, say: Say) -> None:
         """The rules, for settings that the model was not loaded with."""
         facts = self._weights.facts
+        if settings.model != self.settings.model:
+            raise UsageError("the model is loaded: settings for one answer cannot change the [model] section")
         for rule in (rules.for_config, rules.for_caches):
             rules.enforce(rule(settings, facts), settings, say)
         rules.enforce(rules.for_settings(settings), settings, say)
@@ -142,7 +147,8 @@ class Engine:
         if self._stored is not None and messages[0]["role"] == "system":
             rules.enforce([Finding(rules.CACHED_BEGINNING, fatal=True)], settings, say)
         rendered = prompt.render(self.tokenizer, messages, settings, suffix=self._stored is not None)
-        _tell_of_template(self.tokenizer, rendered, settings, say)
+        for notice in prompt.notices(self.tokenizer, rendered, settings):
+            say(notice)
         ids, embeddings = rendered.ids, None
         if settings.request.image:
             ids, embeddings = images.embed(weights.model, self._source.config, self.tokenizer, rendered, settings)
@@ -197,11 +203,3 @@ def _with_stored(settings: Settings) -> tuple[Settings, _StoredCache | None]:
         raise CacheError(f"{path}: its metadata names no tokenizer_config") from error
     model = msgspec.structs.replace(settings.model, path=metadata["model"])
     return msgspec.structs.replace(settings, model=model), stored
-
-
-def _tell_of_template(tokenizer: Any, rendered: prompt.Rendered, settings: Settings, say: Say) -> None:
-    if rendered.templated:
-        for name in prompt.unread_arguments(tokenizer, settings.template_arguments):
-            say(f"the chat template does not read {name!r}: it changes nothing")
-    elif not settings.prompt.ignore_chat_template:
-        say(f"{settings.model_id} has no chat template: the text is handed over bare")

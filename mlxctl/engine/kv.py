@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from mlxctl.errors import CacheError
+from mlxctl.errors import CacheError, first_line
 from mlxctl.settings import KV
 
 
@@ -45,8 +45,7 @@ def read_prompt_cache(path: str, model_path: str | None, kv: KV) -> tuple[list[A
         made_by = metadata["model"]
     except Exception as error:
         # What the library raises for foreign bytes: RuntimeError, ValueError, KeyError, TypeError, AttributeError.
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CacheError(f"{path}: not a prompt cache of this mlx-lm version ({reason})") from error
+        raise CacheError(f"{path}: not a prompt cache of this mlx-lm version ({first_line(error)})") from error
     if model_path is not None and not _same_place(model_path, made_by):
         raise CacheError(f"{path}: made by the model {made_by}, not by {model_path}")
     for cache in caches:

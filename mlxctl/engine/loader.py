@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl.engine import demo, device, kv, sampling
-from mlxctl.errors import MlxctlError, ModelError, ResourceError, UsageError
+from mlxctl.errors import MlxctlError, ModelError, ResourceError, UsageError, first_line, is_out_of_memory
 from mlxctl.rules import ModelFacts
 from mlxctl.settings import Settings
+
+_CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_seq_length", "seq_length")
 
 Say = Callable[[str], None]
 
@@ -54,10 +56,10 @@ def locate(name: str, *, revision: str | None = None, offline: bool = False, say
 
 def open_source(settings: Settings, say: Say, tokenizer_config: dict[str, Any] | None = None) -> Source:
     """Find the model and read its config and tokenizer. Raises ModelError, or UsageError for an unknown token."""
+    if settings.request.offline:
+        go_offline()
     device.require_backend()
     model = settings.model
-    if settings.request.offline:
-        os.environ["HF_HUB_OFFLINE"] = "1"  # before huggingface_hub is imported, which reads it once
     path = locate(settings.model_id, revision=model.revision, offline=settings.request.offline, say=say)
     config = _read_config(path)
     extra = {**(tokenizer_config or {}), "trust_remote_code": model.trust_remote_code}
@@ -69,6 +71,8 @@ def open_source(settings: Settings, say: Say, tokenizer_config: dict[str, Any] |
         tokenizer = load_tokenizer(path, extra, eos_token_ids=config.get("eos_token_id"))
     _add_eos(tokenizer, path, settings)
     revision = path.name if path.parent.name == "snapshots" else None
+    if model.revision is not None and revision is None:
+        say(f"the revision {model.revision} does nothing: {settings.model_id} is a folder here")
     return Source(settings.model_id, path, revision, config, tokenizer, _facts(settings.model_id, config))
 
 
@@ -104,6 +108,13 @@ def _settle(model: Any, wanted: str) -> None:
     mx.eval(model.parameters())
 
 
+def go_offline() -> None:
+    """Keep huggingface_hub and transformers off the network, whether they are imported yet or not."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    if "huggingface_hub" in sys.modules:
+        sys.modules["huggingface_hub"].constants.HF_HUB_OFFLINE = True
+
+
 def _fetch(repository: str, revision: str | None, offline: bool) -> Path:
     from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS, snapshot_download
 
@@ -117,7 +128,7 @@ def _fetch(repository: str, revision: str | None, offline: bool) -> Path:
                                       local_files_only=offline))  # fmt: skip
     except Exception as error:
         # huggingface_hub's own errors, those of its HTTP client, and OSError: all mean that there is no model.
-        where = "not in the local hub cache (offline)" if offline else f"cannot be fetched ({_first_line(error)})"
+        where = "not in the local hub cache (offline)" if offline else f"cannot be fetched ({first_line(error)})"
         raise ModelError(
             f"model {repository}: no such folder here, and the repository is {where}",
             hint="check the name; a private or gated repository needs a login; a local model is given by its folder",
@@ -162,10 +173,12 @@ def _facts(id: str, config: dict[str, Any]) -> ModelFacts:
     text = config.get("text_config") or config
     heads, hidden = text.get("num_attention_heads"), text.get("hidden_size")
     size = text.get("head_dim") or (hidden // heads if heads and hidden else None)
+    if "kv_lora_rank" in text:
+        size = None  # multi-head latent attention caches something else
     return ModelFacts(
         id,
         vocab_size=text.get("vocab_size"),
-        context=text.get("max_position_embeddings"),
+        context=next((text[key] for key in _CONTEXT_KEYS if isinstance(text.get(key), int)), None),
         head_dims=(size,) if size else (),
     )
 
@@ -222,20 +235,14 @@ def _as_model_error(what: str) -> Iterator[None]:
         yield
     except MlxctlError:
         raise
-    except MemoryError as error:
-        raise ResourceError(f"out of memory while loading {what}") from error
     except Exception as error:
         # Broken files reach us as RuntimeError, KeyError, TypeError, json errors, OSError, ValueError and more.
-        if "Unable to allocate" in str(error) or "out of memory" in str(error).lower():
+        if is_out_of_memory(error):
             raise ResourceError(f"out of memory while loading {what}") from error
-        raise ModelError(f"cannot load {what}: {_first_line(error)}", hint=_hint(str(error))) from error
+        raise ModelError(f"cannot load {what}: {first_line(error)}", hint=_hint(str(error))) from error
 
 
 def _hint(reason: str) -> str | None:
     if "trust_remote_code" in reason:
         return "--trust-remote-code lets the model's folder run its own Python code: only for models you trust"
     return None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

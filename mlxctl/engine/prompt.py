@@ -1,11 +1,12 @@
 """From messages to token ids: the chat template, and what may go wrong in it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlxctl.engine.special import Guard, Message
-from mlxctl.errors import TemplateError, UsageError
+from mlxctl.engine.special import Guard
+from mlxctl.errors import TemplateError, UsageError, first_line
+from mlxctl.events import Message
 from mlxctl.settings import Settings
 
 _QUERY = "mlxctl-query-7d1f"  # marks the user's text when the suffix for an upstream cache file is cut out
@@ -15,7 +16,7 @@ _QUERY = "mlxctl-query-7d1f"  # marks the user's text when the suffix for an ups
 class Rendered:
     """What the model is handed. continues: the answer goes on with a text that was begun, rather than starting a turn.
 
-    opened_thinking: the prompt ends inside a thinking block.
+    opened_thinking: the prompt ends inside a thinking block. dropped: what has no place without a template.
     """
 
     text: str
@@ -23,6 +24,7 @@ class Rendered:
     templated: bool
     continues: bool
     opened_thinking: bool
+    dropped: tuple[str, ...]
 
 
 def render(tokenizer: Any, messages: Sequence[Message], settings: Settings, *, suffix: bool = False) -> Rendered:
@@ -32,8 +34,13 @@ def render(tokenizer: Any, messages: Sequence[Message], settings: Settings, *, s
     follows the beginning of the last message's text, for a cache that holds the rest (mlx_lm.cache_prompt's rule).
     Raises TemplateError, or UsageError where there is nothing to say to the model.
     """
+    if not messages:
+        raise UsageError("there are no messages to answer")
+    if suffix and all(message["role"] != "user" for message in messages):
+        raise UsageError("the messages ask nothing: a prompt cache is continued with a message of the user")
     templated = tokenizer.has_chat_template and not settings.prompt.ignore_chat_template
-    messages = _with_prefill(list(messages), settings) if templated else list(messages)
+    messages = _with_prefill(list(messages), settings)
+    dropped = () if templated else _without_place(messages)
     guard = Guard(tokenizer)
     guarded = not settings.request.allow_special and guard.spelled(messages)
     messages = guard.hide(messages) if guarded else messages
@@ -47,10 +54,21 @@ def render(tokenizer: Any, messages: Sequence[Message], settings: Settings, *, s
     if not ids:
         raise UsageError("the prompt is empty: there is nothing to hand to the model")
     continues = not templated or messages[-1]["role"] == "assistant"
-    return Rendered(text, ids, templated, continues, _opened(tokenizer, text))
+    return Rendered(text, ids, templated, continues, _opened(tokenizer, text), dropped)
 
 
-def unread_arguments(tokenizer: Any, arguments: dict[str, Any]) -> list[str]:
+def notices(tokenizer: Any, rendered: Rendered, settings: Settings) -> Iterator[str]:
+    """What a person should know of how the prompt came about."""
+    if rendered.templated:
+        for name in _unread_arguments(tokenizer, settings.template_arguments):
+            yield f"the chat template does not read {name!r}: it changes nothing"
+    elif not settings.prompt.ignore_chat_template:
+        yield f"{settings.model_id} has no chat template: the text is handed over bare"
+    if rendered.dropped:
+        yield f"without a chat template these have no place and are left out: {', '.join(rendered.dropped)}"
+
+
+def _unread_arguments(tokenizer: Any, arguments: dict[str, Any]) -> list[str]:
     """Names among the template arguments that the chat template never reads."""
     import jinja2
     import jinja2.meta
@@ -70,6 +88,13 @@ def _with_prefill(messages: list[Message], settings: Settings) -> list[Message]:
     return messages if prefill is None else [*messages, {"role": "assistant", "content": prefill}]
 
 
+def _without_place(messages: list[Message]) -> tuple[str, ...]:
+    """What a bare text cannot hold, in words."""
+    names = {"system": "the system prompt", "assistant": "the answer's beginning (or earlier answers)"}
+    roles = dict.fromkeys(message["role"] for message in messages if message["role"] != "user")
+    return tuple(names.get(role, f"the messages of {role}") for role in roles)
+
+
 def _bare(messages: list[Message]) -> str:
     """The user's text alone, as mlx_lm does without a template."""
     texts = [message["content"] for message in messages if message["role"] == "user"]
@@ -82,7 +107,10 @@ def _apply(tokenizer: Any, messages: list[Message], settings: Settings, suffix: 
         return text
     asked = max(i for i, message in enumerate(messages) if message["role"] == "user")
     marked = [{**message, "content": _QUERY} if i == asked else message for i, message in enumerate(messages)]
-    return text[_template(tokenizer, marked, settings).index(_QUERY) :]
+    start = _template(tokenizer, marked, settings).find(_QUERY)
+    if start < 0:
+        raise TemplateError(f"the chat template of {settings.model_id} does not pass the user's text on as it is")
+    return text[start:]
 
 
 def _template(tokenizer: Any, messages: list[Message], settings: Settings) -> str:
@@ -97,9 +125,8 @@ def _template(tokenizer: Any, messages: list[Message], settings: Settings) -> st
         )
     except Exception as error:
         # Templates are programs of the model's author: they raise anything.
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise TemplateError(
-            f"the chat template of {settings.model_id} fails: {reason}", hint=_hint(messages)
+            f"the chat template of {settings.model_id} fails: {first_line(error)}", hint=_hint(messages)
         ) from error
     return text
 

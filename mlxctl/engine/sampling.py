@@ -56,7 +56,7 @@ def _after(seen: list[int], processor: Any) -> Any:
 
 def token_id(tokenizer: Any, text: str, what: str) -> int:
     """The id of a token given by its text, or as "id:7"; UsageError when it is no single token of the vocabulary."""
-    if text.startswith("id:") and text[3:].isdigit():
+    if text.startswith("id:") and text[3:].isascii() and text[3:].isdecimal():
         return _known_id(tokenizer, int(text[3:]), what)
     ids = tokenizer.encode(text, add_special_tokens=False) if text else []
     if len(ids) != 1:

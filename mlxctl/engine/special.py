@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mlxctl.errors import UsageError
-
-Message = dict[str, Any]
+from mlxctl.events import Message
 
 
 def protected(tokenizer: Any) -> dict[str, int]:
@@ -64,7 +63,10 @@ class Guard:
     def encode(self, rendered: str, *, add_special_tokens: bool) -> list[int]:
         """Token ids of a text rendered from hidden messages."""
         text = self.reveal(_swap(self._spelling, rendered, self._secret))
-        ids: list[int] = self._renamed().encode(text, add_special_tokens=add_special_tokens).ids
+        try:
+            ids: list[int] = self._renamed().encode(text, add_special_tokens=add_special_tokens).ids
+        except Exception as error:  # of the Rust library, which has one type for all
+            raise _cannot() from error
         return ids
 
     def _renamed(self) -> Any:
@@ -75,20 +77,27 @@ class Guard:
         plain_encode = type(self._tokenizer._tokenizer).encode is Base.encode
         backend = getattr(self._tokenizer, "backend_tokenizer", None)
         if backend is None or not plain_encode:
-            raise UsageError(
-                "the text spells a special token, and this model's tokenizer cannot take it as plain text",
-                hint="remove it from the text, or let it become the token with --allow-special",
-            )
+            raise _cannot()
         data = json.loads(backend.to_str())
         for token in data["added_tokens"]:
             token["content"] = self._secret.get(token["content"], token["content"])
-        data["model"]["vocab"] = self._rename_vocab(data["model"]["vocab"])
+        model = data["model"]
+        model["vocab"] = self._rename_vocab(model["vocab"])
+        if isinstance(model.get("unk_token"), str):
+            model["unk_token"] = self._secret.get(model["unk_token"], model["unk_token"])
         return Tokenizer.from_str(json.dumps(data))
 
     def _rename_vocab(self, vocab: Any) -> Any:
         if isinstance(vocab, dict):
             return {self._secret.get(piece, piece): id for piece, id in vocab.items()}
         return [[self._secret.get(piece, piece), score] for piece, score in vocab]  # Unigram
+
+
+def _cannot() -> UsageError:
+    return UsageError(
+        "the text spells a special token, and this model's tokenizer cannot take it as plain text",
+        hint="remove it from the text, or let it become the token with --allow-special",
+    )
 
 
 def _any_of(names: Iterable[str]) -> re.Pattern[str] | None:

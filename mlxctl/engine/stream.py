@@ -8,7 +8,7 @@ from typing import Any
 
 from mlxctl.engine import device, kv
 from mlxctl.engine.text import Scanner, Thinking
-from mlxctl.errors import MlxctlError, ResourceError
+from mlxctl.errors import MlxctlError, ResourceError, UsageError, first_line, is_out_of_memory
 from mlxctl.events import Event, Progress, Timing, Token
 from mlxctl.settings import Settings
 
@@ -127,16 +127,21 @@ class Generation:
         job, ids = self.job, self.job.ids[:-1]
         if job.caches is None or job.embeddings is not None:
             return
-        yield Progress(0, len(job.ids))
         main = len(job.model.layers) if job.draft is not None else len(job.caches)
-        parts = [(job.model, slice(None, main)), (job.draft, slice(main, None))]
-        for model, part in parts[: 1 if job.draft is None else 2]:
-            done = 0
-            while done < len(ids) and not self._cancelled():
-                step = ids[done : done + job.settings.generation.prefill_step_size]
+        parts = [(job.model, slice(None, main))] + ([(job.draft, slice(main, None))] if job.draft is not None else [])
+        total, done = len(ids) * len(parts) + 1, 0
+        yield Progress(done, total)
+        size = job.settings.generation.prefill_step_size
+        if size < 1:
+            raise UsageError(f"--prefill-step-size: expected a whole number of at least 1, got {size}")
+        for model, part in parts:
+            for start in range(0, len(ids), size):
+                if self._cancelled():
+                    return
+                step = ids[start : start + size]
                 job.caches[part] = kv.feed(model, job.caches[part], step, job.settings.kv)
                 done += len(step)
-                yield Progress(done, len(job.ids))
+                yield Progress(done, total)
         self._cancelled()
 
     def _cancelled(self) -> bool:
@@ -153,8 +158,6 @@ class Generation:
         with closing(self._responses()) as responses:
             for response in responses:
                 self._count(response)
-                if self.tokens == 1:
-                    yield Progress(len(job.ids), len(job.ids))
                 raw, string = scanner.feed(self._spaced(response))
                 self._end(response, string)
                 if self.stop is not None and string is None:
@@ -168,13 +171,13 @@ class Generation:
                     return
 
     def _spaced(self, response: Any) -> str:
-        """The response's text, with the first space that the library's detokenizers cut off, where it is wanted."""
+        """The response's text, with the one space that the library cuts off the start, where it belongs to a text."""
         if self.tokens == 1 and self.job.keep_space:
-            self._space = self.job.tokenizer.convert_ids_to_tokens(response.token)[:1] in _SPACES
+            self._space = _cuts_space(self.job.tokenizer, response.token)
         text: str = response.text
-        if text and self._space:
+        if self._space and (text or response.finish_reason):
             self._space = False
-            return text if text.startswith(" ") else f" {text}"
+            return f" {text}" if text else ""
         return text
 
     def _end(self, response: Any, string: str | None) -> None:
@@ -228,18 +231,25 @@ class Generation:
             self._round_left = 0
 
 
+def _cuts_space(tokenizer: Any, first: int) -> bool:
+    """Whether the detokenizer cuts one space off an answer that begins with this token."""
+    spaced = tokenizer.convert_ids_to_tokens(first)[:1] in _SPACES
+    detokenizer = tokenizer.detokenizer
+    kind = type(detokenizer).__name__
+    if kind == "NaiveStreamingDetokenizer":  # what it decodes may lack the space already
+        return spaced and not tokenizer.decode([first]).startswith(" ")
+    return spaced and bool(getattr(detokenizer, "trim_space", True))
+
+
 @contextmanager
 def _as_run_error(model: str) -> Iterator[None]:
     """Turn what the library raises while it generates into one line."""
     try:
         yield
-    except (MlxctlError, GeneratorExit):
+    except MlxctlError:
         raise
-    except MemoryError as error:
-        raise ResourceError(f"out of memory while {model} was answering") from error
     except Exception as error:
         # Shapes that do not fit, caches that cannot be quantized, a bad argument: all sorts of types.
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        if "llocate" in reason or "out of memory" in reason.lower():
-            raise ResourceError(f"out of memory while {model} was answering ({reason})") from error
-        raise MlxctlError(f"{model} cannot answer with these settings: {reason}") from error
+        if is_out_of_memory(error):
+            raise ResourceError(f"out of memory while {model} was answering ({first_line(error)})") from error
+        raise MlxctlError(f"{model} cannot answer with these settings: {first_line(error)}") from error

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from conftest import Upstream
+from conftest import Forked
 from models import KINDS
 
 HERE = Path(__file__).parent
@@ -82,7 +82,7 @@ class Files:
     """Finds or makes what a placeholder stands for; workers of one run share the folder."""
 
     def __init__(
-        self, tiny: Callable[[str], str], maker: Upstream, given: Mapping[str, str] = MappingProxyType({})
+        self, tiny: Callable[[str], str], maker: Forked, given: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         """maker: mlx_lm.cache_prompt. given: paths of placeholders that only some tests have."""
         self._tiny = tiny
@@ -143,5 +143,5 @@ class Files:
 
 
 def masked(stdout: str) -> str:
-    """Upstream's layout with its rates and memory struck out; counts stay."""
+    """Forked's layout with its rates and memory struck out; counts stay."""
     return _FIGURES.sub(r"\1N\2N\3N\4", stdout)

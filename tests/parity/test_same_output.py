@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Program, Result, Upstream
+from conftest import Forked, Result
+from forked import Server
 from parity import CACHES, KINDS, Case, Files, agreeing, failing, masked, mended
 
 AGREEING, FAILING, MENDED = agreeing(), failing(), mended()
@@ -25,19 +26,25 @@ def ids(cases: list[Case]) -> list[str]:
 
 
 @pytest.fixture
-def files(tiny: Callable[[str], str], upstream: Upstream) -> Files:
+def mlxctl(server: Server, work: Path) -> Forked:
+    """The program under test, forked as upstream is: it is their words that are compared."""
+    return Forked("mlxctl", server, work)
+
+
+@pytest.fixture
+def files(tiny: Callable[[str], str], upstream: Forked) -> Files:
     """What the placeholders stand for."""
-    return Files(tiny, Upstream("cache_prompt", upstream.server, upstream.cwd))
+    return Files(tiny, Forked("mlx_lm.cache_prompt", upstream.server, upstream.cwd))
 
 
-def both(case: Case, files: Files, mlxctl: Program, upstream: Upstream) -> tuple[Result, Result]:
+def both(case: Case, files: Files, mlxctl: Forked, upstream: Forked) -> tuple[Result, Result]:
     """What upstream and we make of one command line."""
     argv = [files.fill(argument) for argument in case.argv]
     return upstream(*argv, input=case.stdin), mlxctl("generate", *argv, input=case.stdin)
 
 
 @pytest.mark.parametrize("case", AGREEING, ids=ids(AGREEING))
-def test_same_stdout_and_status(case: Case, files: Files, mlxctl: Program, upstream: Upstream) -> None:
+def test_same_stdout_and_status(case: Case, files: Files, mlxctl: Forked, upstream: Forked) -> None:
     theirs, ours = both(case, files, mlxctl, upstream)
     assert "Traceback" not in theirs.err, f"belongs into tracebacks.txt:\n{theirs.err}"
     assert (masked(ours.out), ours.code) == (masked(theirs.out), theirs.code), ours.err
@@ -46,7 +53,7 @@ def test_same_stdout_and_status(case: Case, files: Files, mlxctl: Program, upstr
 
 @pytest.mark.parametrize("case", FAILING, ids=ids(FAILING))
 def test_clean_message_where_upstream_has_a_traceback(
-    case: Case, files: Files, mlxctl: Program, upstream: Upstream
+    case: Case, files: Files, mlxctl: Forked, upstream: Forked
 ) -> None:
     theirs, ours = both(case, files, mlxctl, upstream)
     assert "Traceback" in theirs.err, "belongs into cases.txt"
@@ -57,7 +64,7 @@ def test_clean_message_where_upstream_has_a_traceback(
     assert any(re.search(case.names, line) for line in lines), f"{case.names!r} not in {ours.err!r}"
 
 
-def test_variables_and_default_profile_do_not_reach_generate(files: Files, mlxctl: Program, upstream: Upstream) -> None:
+def test_variables_and_default_profile_do_not_reach_generate(files: Files, mlxctl: Forked, upstream: Forked) -> None:
     (mlxctl.cwd / "profiles").mkdir()
     (mlxctl.cwd / "profiles" / "default.toml").write_text(
         '[prompt]\nsystem = "Be brief."\n[generation]\nmax_tokens = 3\n'
@@ -70,22 +77,22 @@ def test_variables_and_default_profile_do_not_reach_generate(files: Files, mlxct
     assert (masked(ours.out), ours.code) == (masked(theirs.out), 0), ours.err
 
 
-def test_help_names_every_flag_of_upstream(mlxctl: Program, upstream: Upstream) -> None:
+def test_help_names_every_flag_of_upstream(mlxctl: Forked, upstream: Forked) -> None:
     ours, theirs = mlxctl("generate", "--help"), upstream("--help")
     flags = re.findall(r"(?<!\S)--?[a-z][\w-]*", theirs.out)
     assert (ours.code, theirs.code, len(flags) > 30) == (0, 0, True)
     assert [flag for flag in flags if flag not in ours.out] == []
 
 
-def test_prefill_step_of_zero_does_not_hang(files: Files, mlxctl: Program) -> None:
-    """Upstream loops for ever."""
-    done = mlxctl("generate", "--model", files.path("llama"), "--prefill-step-size", "0", "-m", "4", timeout=60)
+def test_prefill_step_of_zero_does_not_hang(files: Files, mlxctl: Forked) -> None:
+    """Forked loops for ever."""
+    done = mlxctl("generate", "--model", files.path("llama"), "--prefill-step-size", "0", "-m", "4")
     assert done.code == 1
     assert re.search("prefill.step.size", done.err)
 
 
-def test_prompt_cache_and_bare_suffix_get_no_second_bos(files: Files, mlxctl: Program) -> None:
-    """Upstream's program sets a BOS in mid-sequence; the answer must be its library's to the suffix without one."""
+def test_prompt_cache_and_bare_suffix_get_no_second_bos(files: Files, mlxctl: Forked) -> None:
+    """Forked's program sets a BOS in mid-sequence; the answer must be its library's to the suffix without one."""
     from mlx_lm import generate, load
     from mlx_lm.models.cache import load_prompt_cache
 
@@ -97,7 +104,7 @@ def test_prompt_cache_and_bare_suffix_get_no_second_bos(files: Files, mlxctl: Pr
     assert mlxctl("generate", "--prompt-cache-file", path, *argv).out == text + "\n"
 
 
-def test_prompt_cache_is_not_written_to(files: Files, mlxctl: Program) -> None:
+def test_prompt_cache_is_not_written_to(files: Files, mlxctl: Forked) -> None:
     path = Path(files.path("cache-llama"))
     before = path.read_bytes()
     assert mlxctl("generate", "--prompt-cache-file", str(path), "-p", " What then?", "-m", "4").code == 0
@@ -106,7 +113,7 @@ def test_prompt_cache_is_not_written_to(files: Files, mlxctl: Program) -> None:
 
 @pytest.mark.parametrize(("case", "meant"), MENDED, ids=ids([case for case, _ in MENDED]))
 def test_upstreams_answer_to_what_was_meant(
-    case: Case, meant: Case, files: Files, mlxctl: Program, upstream: Upstream
+    case: Case, meant: Case, files: Files, mlxctl: Forked, upstream: Forked
 ) -> None:
     theirs, ours = both(case, files, mlxctl, upstream)
     wanted = upstream(*map(files.fill, meant.argv), input=meant.stdin)

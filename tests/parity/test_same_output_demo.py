@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Program, Upstream
+from conftest import Forked
+from forked import Server
 from parity import Case, Files, agreeing, masked
 
 CASES = agreeing("demo.txt")
@@ -42,14 +43,20 @@ def widen(weights: Path) -> None:
 
 
 @pytest.fixture
-def files(tiny: Callable[[str], str], upstream: Upstream, demo: str) -> Files:
+def mlxctl(server: Server, work: Path) -> Forked:
+    """The program under test, forked as upstream is: it is their words that are compared."""
+    return Forked("mlxctl", server, work)
+
+
+@pytest.fixture
+def files(tiny: Callable[[str], str], upstream: Forked, demo: str) -> Files:
     """What the placeholders stand for, {demo} among them."""
-    return Files(tiny, Upstream("cache_prompt", upstream.server, upstream.cwd), {"demo": demo})
+    return Files(tiny, Forked("mlx_lm.cache_prompt", upstream.server, upstream.cwd), {"demo": demo})
 
 
 @pytest.mark.demo
 @pytest.mark.parametrize("case", CASES, ids=[case.line[:70] for case in CASES])
-def test_same_stdout_and_status_on_demo_model(case: Case, files: Files, mlxctl: Program, upstream: Upstream) -> None:
+def test_same_stdout_and_status_on_demo_model(case: Case, files: Files, mlxctl: Forked, upstream: Forked) -> None:
     argv = [files.fill(argument) for argument in case.argv]
     theirs = upstream(*argv, input=case.stdin)
     ours = mlxctl("generate", *argv, input=case.stdin)
@@ -58,6 +65,6 @@ def test_same_stdout_and_status_on_demo_model(case: Case, files: Files, mlxctl: 
 
 
 @pytest.mark.demo
-def test_demo_model_is_the_one_meant(demo: str, mlxctl: Program) -> None:
+def test_demo_model_is_the_one_meant(demo: str, mlxctl: Forked) -> None:
     done = mlxctl("generate", "--model", demo, "-p", "What is the capital of France?", "-m", "12", "--verbose", "False")
     assert (done.code, done.out) == (0, "The capital of France is Paris.\n")

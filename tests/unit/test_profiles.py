@@ -264,11 +264,15 @@ def test_nothing_is_looked_for_above_home(project: Path, tmp_path: Path, monkeyp
 
 def test_the_default_profile(write: Write) -> None:
     """default.toml where there is one; MLXCTL_PROFILE before it; an empty variable names nothing."""
-    assert profiles.default_profile({}) is None
+
+    def named(environ: Mapping[str, str]) -> str | None:
+        return profiles.resolve({}, environ, None).settings.profile
+
+    assert named({}) is None
     write(".mlxctl/default.toml", "")
-    assert profiles.default_profile({}) == "default"
-    assert profiles.default_profile({"MLXCTL_PROFILE": ""}) == "default"
-    assert profiles.default_profile({"MLXCTL_PROFILE": "demo"}) == "demo"
+    assert named({}) == "default"
+    assert named({"MLXCTL_PROFILE": ""}) == "default"
+    assert named({"MLXCTL_PROFILE": "demo"}) == "demo"
 
 
 def test_layers(write: Write) -> None:

@@ -1,8 +1,8 @@
-"""The real programs of mlx_lm, without paying for their imports each time.
+"""Real programs without paying for their imports each time.
 
-A server imports mlx_lm once; for each request it forks, and the child runs the program's own `main` with the argv,
-folder and standard streams of the request, just as its console script does. One request is a line of JSON on stdin,
-its answer the exit status on stdout.
+A server imports mlx_lm and mlxctl once; for each request it forks, and the child runs the program's own `main` with the
+argv, environment, folder and standard streams of the request, just as its console script does. One request is a line
+of JSON on stdin, its answer the exit status on stdout.
 """
 
 import json
@@ -15,23 +15,30 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-PROGRAMS = ("generate", "cache_prompt")
+PROGRAMS = {
+    "mlx_lm.generate": "mlx_lm.generate",
+    "mlx_lm.cache_prompt": "mlx_lm.cache_prompt",
+    "mlxctl": "mlxctl.__main__",
+}
 
 
 class Server:
-    """Runs programs of mlx_lm; `close` it."""
+    """Runs the programs; `close` it."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(env)
         )
 
-    def run(self, program: str, args: tuple[str, ...], data: bytes, cwd: Path) -> tuple[int, bytes, bytes]:
-        """(exit status, stdout, stderr) of `mlx_lm.PROGRAM ARGS`."""
+    def run(
+        self, program: str, args: tuple[str, ...], data: bytes, cwd: Path, env: Mapping[str, str]
+    ) -> tuple[int, bytes, bytes]:
+        """(exit status, stdout, stderr) of `PROGRAM ARGS`; env is on top of the server's."""
         with tempfile.TemporaryDirectory() as folder:
             paths = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
             paths[0].write_bytes(data)
-            request = {"program": program, "args": args, "cwd": str(cwd), "paths": [str(path) for path in paths]}
+            names = [str(path) for path in paths]
+            request = {"program": program, "args": args, "cwd": str(cwd), "env": dict(env), "paths": names}
             assert self._process.stdin and self._process.stdout
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
@@ -43,7 +50,8 @@ class Server:
 
 def serve() -> None:
     """Answer requests until stdin ends."""
-    mains = {name: import_module(f"mlx_lm.{name}").main for name in PROGRAMS}
+    mains = {name: import_module(module).main for name, module in PROGRAMS.items()}
+    import_module("mlxctl.cli.generate"), import_module("mlxctl.engine.engine")
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()
@@ -55,11 +63,12 @@ def serve() -> None:
 def _become(request: dict[str, Any], main: Any) -> None:
     """Be the program; does not return."""
     os.chdir(request["cwd"])
+    os.environ.update(request["env"])
     for fd, (path, mode) in enumerate(zip(request["paths"], ("r", "w", "w"), strict=True)):
         os.dup2(os.open(path, os.O_RDONLY if mode == "r" else os.O_WRONLY | os.O_CREAT), fd)
     # As Python opens them: line ends stay as they are.
-    sys.stdin, sys.stdout, sys.stderr = (open(fd, mode, newline="\n") for fd, mode in enumerate("rww"))  # noqa: PTH123
-    sys.argv = [f"mlx_lm.{request['program']}", *request["args"]]
+    sys.stdin, sys.stdout, sys.stderr = (open(fd, mode, newline="\n", closefd=False) for fd, mode in enumerate("rww"))  # noqa: PTH123
+    sys.argv = [request["program"], *request["args"]]
     status = 1
     try:
         main()
