@@ -54,7 +54,7 @@ def load_profile(name: str) -> Settings:
 def resolve(flags: Mapping[str, Any], environ: Mapping[str, str], profile: str | None) -> Resolved:
     """Layer flags over variables over the profile and those it extends over the defaults.
 
-    flags: by key, already of the right types. profile: None takes MLXCTL_PROFILE, or `default` where there is one.
+    flags: by key. profile: None takes MLXCTL_PROFILE, or `default` where there is one.
     """
     values = _defaults()
     name = profile if profile is not None else environ.get("MLXCTL_PROFILE") or None
@@ -62,7 +62,7 @@ def resolve(flags: Mapping[str, Any], environ: Mapping[str, str], profile: str |
     for layer in reversed(found):
         values |= layer.values
     values |= dict(_from_variables(environ))
-    values |= {key: Value(value, f"flag {options.by_key()[key].flag_name}") for key, value in flags.items()}
+    values |= {key: _from_flag(key, value) for key, value in flags.items()}
     return _resolved(values, name or (found[0].name if found else None))
 
 
@@ -259,3 +259,11 @@ def _from_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
             except ValueError as error:
                 raise UsageError(f"{option.env}: {error}") from None
             yield option.key, Value(value, f"variable {option.env}")
+
+
+def _from_flag(key: str, value: Any) -> Value:
+    option = options.by_key()[key]
+    try:
+        return Value(options.check(option, value), f"flag {option.flag_name}")
+    except ValueError as error:
+        raise UsageError(f"{option.flag_name}: {error}") from None

@@ -67,7 +67,7 @@ def _become(request: dict[str, Any], main: Any) -> None:
     for fd, (path, mode) in enumerate(zip(request["paths"], ("r", "w", "w"), strict=True)):
         os.dup2(os.open(path, os.O_RDONLY if mode == "r" else os.O_WRONLY | os.O_CREAT), fd)
     # As Python opens them: line ends stay as they are.
-    sys.stdin, sys.stdout, sys.stderr = (open(fd, mode, newline="\n", closefd=False) for fd, mode in enumerate("rww"))  # noqa: PTH123
+    sys.stdin, sys.stdout, sys.stderr = (open(fd, mode, newline="\n", closefd=False) for fd, mode in enumerate("rww"))
     sys.argv = [request["program"], *request["args"]]
     status = 1
     try:

@@ -19,6 +19,7 @@ class PrefillBar:
         self._timer: threading.Timer | None = None
         self._state = (0, 0)
         self._closed = False
+        self._drawn = False
 
     def update(self, done: int, total: int) -> None:
         """Prompt tokens processed so far."""
@@ -43,7 +44,7 @@ class PrefillBar:
 
     def show_cursor(self) -> None:
         """Undo the one thing that would outlast us, without waiting for anybody."""
-        if self._bar is not None:
+        if self._drawn:
             sys.stderr.write("\x1b[?25h")
 
     def _show(self) -> None:
@@ -56,7 +57,10 @@ class PrefillBar:
                 return
             console = Console(stderr=True)
             columns = (TextColumn("prefill"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), Left())
-            self._bar = Progress(*columns, console=console, transient=True)
+            self._bar = Progress(
+                *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+            )
             done, total = self._state
             self._bar.add_task("prefill", completed=done, total=total)
+            self._drawn = True
             self._bar.start()

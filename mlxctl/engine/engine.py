@@ -18,7 +18,7 @@ from mlxctl.engine.stream import Cancel, Generation, Job
 from mlxctl.errors import CacheError, UsageError
 from mlxctl.events import Done, Event, Message, ModelInfo, Notice
 from mlxctl.rules import Finding, ModelFacts
-from mlxctl.settings import Settings
+from mlxctl.settings import Model, Settings
 
 # By the kind of the stop; else "stop".
 _FINISH: dict[str, Literal["length", "interrupted"]] = {"length": "length", "signal": "interrupted"}
@@ -96,14 +96,13 @@ class Engine:
     ) -> Generator[Event, None, None]:
         """Answer the last message: yields Notice, Progress and Token events, then one Done.
 
-        messages: [{"role": "user", "content": "…"}, …]. settings: for this answer alone; the model stays.
+        messages: [{"role": "user", "content": "…"}, …]. settings: for this answer alone; of [model] only
+        num_draft_tokens may differ.
         cancel: asked between tokens for the name of a signal that shall end the run. logprobs: fill Token.logprob.
         Raises TemplateError, UsageError, ResourceError.
         """
-        settings = settings or self.settings
         notices: list[str] = []
-        if settings is not self.settings:
-            self._check(settings, notices.append)
+        settings = self.settings if settings is None else self._checked(settings, notices.append)
         job = self._job(messages, settings, cancel, logprobs, notices.append)
         yield from (Notice(text) for text in notices)
         self.running = generation = Generation(job)
@@ -129,14 +128,19 @@ class Engine:
             device=device.describe(),
         )
 
-    def _check(self, settings: Settings, say: Say) -> None:
-        """The rules, for settings that the model was not loaded with."""
+    def _checked(self, settings: Settings, say: Say) -> Settings:
+        """Settings for one answer, with the model that is loaded, under the same rules."""
         facts = self._weights.facts
-        if settings.model != self.settings.model:
-            raise UsageError("the model is loaded: settings for one answer cannot change the [model] section")
+        for name, default in msgspec.structs.asdict(Model()).items():
+            asked, loaded = getattr(settings.model, name), getattr(self.settings.model, name)
+            if name != "num_draft_tokens" and asked not in (default, loaded):
+                raise UsageError(f"model.{name}: the model is loaded, settings for one answer cannot change it")
+        model = msgspec.structs.replace(self.settings.model, num_draft_tokens=settings.model.num_draft_tokens)
+        settings = msgspec.structs.replace(settings, model=model)
         for rule in (rules.for_config, rules.for_caches):
             rules.enforce(rule(settings, facts), settings, say)
         rules.enforce(rules.for_settings(settings), settings, say)
+        return settings
 
     def _job(self, messages: Sequence[Message], settings: Settings, cancel: Cancel, logprobs: bool, say: Say) -> Job:
         started = time.perf_counter()

@@ -69,6 +69,7 @@ class Generation:
     _accepted: int = 0
     _round_left: int = 0
     _space: bool = False
+    _steps: int = 0
 
     def events(self) -> Iterator[Event]:
         """Prefill, then decode. Raises ResourceError, or MlxctlError when the library gives up."""
@@ -129,7 +130,8 @@ class Generation:
             return
         main = len(job.model.layers) if job.draft is not None else len(job.caches)
         parts = [(job.model, slice(None, main))] + ([(job.draft, slice(main, None))] if job.draft is not None else [])
-        total, done = len(ids) * len(parts) + 1, 0
+        self._steps = total = len(ids) * len(parts) + 1
+        done = 0
         yield Progress(done, total)
         size = job.settings.generation.prefill_step_size
         if size < 1:
@@ -158,6 +160,8 @@ class Generation:
         with closing(self._responses()) as responses:
             for response in responses:
                 self._count(response)
+                if self.tokens == 1 and self._steps:
+                    yield Progress(self._steps, self._steps)
                 raw, string = scanner.feed(self._spaced(response))
                 self._end(response, string)
                 if self.stop is not None and string is None:
