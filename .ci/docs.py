@@ -3,6 +3,7 @@
 `docs.py` rewrites them, `docs.py --check` fails when they are stale.
 """
 
+import inspect
 import json
 import sys
 from collections.abc import Callable
@@ -38,6 +39,8 @@ def exit_statuses() -> str:
 def run_schema() -> str:
     """The JSON Schema of a run object."""
     schema = msgspec.json.schema(Done)
+    for part in schema["$defs"].values():
+        part["description"] = inspect.cleandoc(part["description"])  # msgspec's releases differ in it
     done = schema["$defs"]["Done"]
     done["properties"] = {"schema": {"const": SCHEMA}, **done["properties"]}
     done["required"] = ["schema", *done["required"]]

@@ -140,7 +140,7 @@ def parse(option: Option, text: str) -> Any:
     text = as_text(option, text)
     try:
         return check(option, _read(option, text))
-    except ValueError:
+    except (ValueError, msgspec.MsgspecError):
         raise ValueError(f"expected {describe(option)}, got {text!r}") from None
 
 
@@ -167,7 +167,7 @@ def _read(option: Option, text: str) -> Any:
     if base in (int, float):
         return base(text)
     if base is dict:
-        return msgspec.json.decode(text)  # its DecodeError is a ValueError
+        return msgspec.json.decode(text)
     return _texts(text) if base is list else text
 
 
@@ -175,7 +175,7 @@ def _texts(text: str) -> list[str]:
     """A JSON list of texts, or one text: "[END]" is a likely stop string, and no JSON."""
     try:
         return msgspec.json.decode(text, type=list[str])
-    except ValueError:
+    except msgspec.MsgspecError:
         return [text]
 
 
