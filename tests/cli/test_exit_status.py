@@ -400,3 +400,14 @@ def test_json_readers_hear_of_an_error(mlxctl: Program, tiny: Tiny) -> None:
     told: dict[str, Any] = json.loads(done.out)
     assert done.code == told["exit_status"] == 5 and "system role" in told["error"]
     assert "system role" in done.err
+
+
+@pytest.mark.parametrize("missing", ["mlx", "mlx.core", "mlx_lm"])
+def test_3_no_backend(missing: str, mlxctl: Program, tmp_path: Path) -> None:
+    """mlx-lm brings no backend on Linux: one line says which extra does, before a demo model is fetched."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(f"import sys; sys.modules[{missing!r}] = None\n")
+    done = mlxctl("run", "-P", "demo", "hi", env={"PYTHONPATH": str(tmp_path / "site")})
+    assert (done.code, done.out) == (3, "")
+    assert "no MLX backend" in done.err and 'pip install "mlxctl[cpu]"' in done.err
+    assert len(done.err.splitlines()) == 2 and "Traceback" not in done.err
