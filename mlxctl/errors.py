@@ -75,8 +75,9 @@ class ReaderGone(MlxctlError):
 
 
 def first_line(error: Exception) -> str:
-    """What an exception says, in one line; its name when it says nothing."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """What an exception says, in one line, or its name; a line that ends in a colon takes the next one along."""
+    first, *rest = (str(error).strip() or type(error).__name__).splitlines()
+    return f"{first.rstrip()} {rest[0].strip()}" if rest and first.rstrip().endswith(":") else first
 
 
 def is_out_of_memory(error: Exception) -> bool:

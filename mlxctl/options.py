@@ -140,7 +140,7 @@ def parse(option: Option, text: str) -> Any:
     text = as_text(option, text)
     try:
         return check(option, _read(option, text))
-    except (ValueError, msgspec.MsgspecError):
+    except (ValueError, RecursionError, msgspec.MsgspecError):
         raise ValueError(f"expected {describe(option)}, got {text!r}") from None
 
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlxctl.errors import UsageError, first_line
+
 if TYPE_CHECKING:
     from platformdirs.unix import Unix
 
@@ -23,6 +25,16 @@ def config_dir() -> Path:
 def cache_dir() -> Path:
     """`$XDG_CACHE_HOME/mlxctl`."""
     return _dirs().user_cache_path
+
+
+def expand(name: str) -> Path:
+    """A path that somebody gave, ~ included; UsageError where there is no such home, or no such name can be."""
+    try:
+        path = Path(name).expanduser()
+        path.exists()  # a name too long, or with a null character, fails here rather than anywhere later
+    except (RuntimeError, ValueError, OSError) as error:
+        raise UsageError(f"{name[:80]!r}: no such path ({first_line(error)})") from None
+    return path
 
 
 def shipped_dir(name: str) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl import options, paths
-from mlxctl.errors import UsageError
+from mlxctl.errors import UsageError, first_line
 from mlxctl.options import Option
 from mlxctl.settings import SECTIONS, Settings
 from mlxctl.toml_lines import line_of, lines_of
@@ -125,10 +125,13 @@ def find(name: str, said_by: Sequence[Profile] = ()) -> Path:
     """
     by = f" (extended by {' -> '.join(profile.name for profile in said_by)})" if said_by else ""
     if "/" in name or name.endswith(".toml"):
-        path = Path(said_by[-1].path.parent if said_by else "", name).expanduser()
+        path = paths.expand(str(Path(said_by[-1].path.parent, name) if said_by else name))
         if path.is_file():
             return path
-        raise UsageError(f"profile {name}: no such file{by}")
+        raise UsageError(f"profile {name}: {'not a file' if path.exists() else 'no such file'}{by}")
+    if not name:
+        raise UsageError(f"profile: an empty name names nothing{by}")
+    paths.expand(f"{name}.toml")
     for folder in folders():
         path = folder / f"{name}.toml"
         if path.is_file():
@@ -149,7 +152,7 @@ def read(path: Path) -> Profile:
     import tomli
 
     try:
-        text = path.read_bytes().decode()
+        text = path.read_bytes().decode("utf-8-sig")
         data = tomli.loads(text)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
@@ -159,6 +162,8 @@ def read(path: Path) -> Profile:
         raise UsageError(f"{path}:{error.lineno}:{error.colno}: {error.msg}") from error
     except RecursionError as error:
         raise UsageError(f"{path}: nested too deeply") from error
+    except ValueError as error:
+        raise UsageError(f"{path}: {first_line(error)}") from error
     lines = lines_of(text)
     faults: list[str] = []
     values: dict[str, Value] = {}
@@ -231,8 +236,8 @@ def _anchor(values: dict[str, Value], folder: Path) -> tuple[dict[str, Value], l
         if key in values:
             value, origin = values[key].value, values[key].origin
             names = value if isinstance(value, list) else [value]
-            faults += [f"{origin}: {key}: {name} leads out of the profile's folder" for name in names
-                       if not (folder / name).resolve().is_relative_to(folder.resolve())]  # fmt: skip
+            faults += [f"{origin}: {key}: {name!r} names no file in the profile's folder" for name in names
+                       if not _inside(folder, name)]  # fmt: skip
             anchored = [str(folder / name) for name in names]
             values[key] = Value(anchored if isinstance(value, list) else anchored[0], origin)
     for key in _FOLDER_KEYS:
@@ -241,10 +246,21 @@ def _anchor(values: dict[str, Value], folder: Path) -> tuple[dict[str, Value], l
     return values, faults
 
 
+def _inside(folder: Path, name: str) -> bool:
+    """Whether a name stays inside a folder."""
+    try:
+        return bool(name) and (folder / name).resolve().is_relative_to(folder.resolve())
+    except (ValueError, OSError):
+        return False
+
+
 def _project_folders() -> Iterator[Path]:
     """`.mlxctl/` and `profiles/` of the working directory and its parents, not above the repository or the home
     directory."""
-    start = Path.cwd()
+    try:
+        start = Path.cwd()
+    except FileNotFoundError:
+        return  # the working directory was deleted
     for folder in (start, *start.parents):
         yield from (folder / name for name in (".mlxctl", "profiles") if (folder / name).is_dir())
         if (folder / ".git").exists() or folder == Path.home():

@@ -10,6 +10,10 @@ from mlxctl import options
 from mlxctl.errors import UsageError
 from mlxctl.settings import Settings
 
+# What transformers' apply_chat_template takes itself: some of it is for the caller alone.
+TEMPLATE_KEYWORDS = frozenset({"chat_template", "tools", "documents"})
+_RESERVED = frozenset({"conversation", "messages", "tokenize", "add_generation_prompt", "continue_final_message",
+                       "return_dict", "return_tensors", "self"})  # fmt: skip
 CACHED_BEGINNING = "the system prompt would be ignored: the prompt cache already holds the beginning"
 
 
@@ -49,14 +53,10 @@ def for_settings(settings: Settings) -> Iterator[Finding]:
     """Rules that need the settings alone."""
     yield from _ranges(settings)
     yield from _idle_sampler(settings)
+    yield from _senseless(settings)
     prompt, request = settings.prompt, settings.request
     if prompt.system is not None and prompt.system_file is not None:
         yield Finding("system prompt: both the text (--system-prompt) and a file (--system-file) are given", fatal=True)
-    if "" in settings.generation.stop:
-        yield Finding("stop: an empty text ends nothing", fatal=True)
-    for name in ("path", "draft_model", "adapter_path"):
-        if getattr(settings.model, name) == "":
-            yield Finding(f"model.{name}: an empty name names nothing", fatal=True)
     if settings.model.draft_model is not None:
         if settings.kv.max_kv_size is not None:
             yield Finding("max_kv_size does nothing with a draft model")
@@ -118,6 +118,20 @@ def _ranges(settings: Settings) -> Iterator[Finding]:
             options.check(option, getattr(getattr(settings, option.section), option.name))
         except ValueError as error:
             yield Finding(f"{option.flag_name}: {error}", fatal=not (settings.upstream_rules and option.upstream))
+
+
+def _senseless(settings: Settings) -> Iterator[Finding]:
+    """Values of the right type and range that nobody can mean."""
+    for name in sorted(_RESERVED & set(settings.template_arguments)):
+        yield Finding(f"template.{name}: this argument of the chat template is not yours to set", fatal=True)
+    for name, value in (("temp", settings.sampler.temp), ("top_p", settings.sampler.top_p)):
+        if 0 < value < 1e-6:
+            yield Finding(f"{name} {value} is too small to compute with; temp 0 takes the likeliest token", fatal=True)
+    if "" in settings.generation.stop:
+        yield Finding("stop: an empty text ends nothing", fatal=True)
+    for name in ("path", "draft_model", "adapter_path"):
+        if getattr(settings.model, name) == "":
+            yield Finding(f"model.{name}: an empty name names nothing", fatal=True)
 
 
 def _idle_sampler(settings: Settings) -> Iterator[Finding]:

@@ -89,15 +89,15 @@ class Logits(Section, frozen=True):
     repetition_penalty: Annotated[float | None, opt("--repetition-penalty", "Divide the logits of recent tokens; "
         "1 does nothing", gt=0)] = None  # fmt: skip
     repetition_context_size: Annotated[int, opt("--repetition-context-size", "Tokens the repetition penalty looks "
-        "back", ge=1)] = 20  # fmt: skip
+        "back", ge=1, le=2**30)] = 20  # fmt: skip
     presence_penalty: Annotated[float | None, opt("--presence-penalty", "Take this off the logit of a recent "
         "token")] = None  # fmt: skip
     presence_context_size: Annotated[int, opt("--presence-context-size", "Tokens the presence penalty looks back",
-        ge=1)] = 20  # fmt: skip
+        ge=1, le=2**30)] = 20  # fmt: skip
     frequency_penalty: Annotated[float | None, opt("--frequency-penalty", "Take this off for each recent use of a "
         "token")] = None  # fmt: skip
     frequency_context_size: Annotated[int, opt("--frequency-context-size", "Tokens the frequency penalty looks back",
-        ge=1)] = 20  # fmt: skip
+        ge=1, le=2**30)] = 20  # fmt: skip
     logit_bias: Annotated[dict[str, float], opt("--logit-bias", "Add BIAS to the logit of a token (text of one "
         "token, or id:7)", metavar="TOKEN=BIAS")] = {}  # fmt: skip
     ban: Annotated[list[str], opt("--ban", "Never produce this token (text of one token, or id:7)",

@@ -47,6 +47,7 @@ class _Session:
         self.writer: Writer = make_writer(app.stdout, app.stderr, settings)
         self.signals = Signals(self._goodbye, self.bar.show_cursor)
         self.engine: Engine | None = None
+        self._done = False  # whether the writer was told of the end
         self._writing = threading.Lock()  # kept, at the end, by whichever thread ends the run
 
     def run(self, ask: Ask) -> int:
@@ -77,8 +78,9 @@ class _Session:
             self.bar.close()
             if signal := self.signals.asked():
                 raise Interrupted(signal) from error  # a compiler that mlx had started got the Ctrl-C too
-            with suppress(MlxctlError):  # stdout itself may be what failed
-                self.writer.fail(error.message, error.exit_status)
+            if not self._done:
+                with suppress(MlxctlError):  # stdout itself may be what failed
+                    self.writer.fail(error.message, error.exit_status)
             raise
         finally:
             self.bar.close()
@@ -104,6 +106,7 @@ class _Session:
         if done.stop.get("signal") == "SIGPIPE":
             raise ReaderGone("the reader of stdout went away")
         self.writer.done(done)
+        self._done = True
         self._record(done)
         if done.finish_reason == "interrupted":
             return exit_status(done.stop["signal"])

@@ -9,14 +9,16 @@ from mlxctl.profiles import Resolved
 
 def dry_run(app: App, resolved: Resolved, ask: Ask) -> int:
     """Print the settings that are not defaults, each with its origin, and the rendered prompt."""
+    from mlxctl.engine.engine import with_stored
     from mlxctl.engine.loader import open_source
     from mlxctl.engine.prompt import notices, render
 
     settings = resolved.settings
     rules.enforce(rules.for_settings(settings), settings, app.say)
-    source = open_source(settings, app.say)
+    settings, stored = with_stored(settings)
+    source = open_source(settings, app.say, stored.tokenizer_config if stored else None)
     rules.enforce(rules.for_config(settings, source.facts), settings, app.say)
-    rendered = render(source.tokenizer, ask(), settings)
+    rendered = render(source.tokenizer, ask(), settings, suffix=stored is not None)
     for notice in notices(source.tokenizer, rendered, settings):
         app.say(notice)
     rules.enforce(rules.for_prompt(settings, source.facts, len(rendered.ids)), settings, app.say)

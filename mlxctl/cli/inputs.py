@@ -4,14 +4,16 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from mlxctl.cli.app import App
 from mlxctl.cli.streams import decode
-from mlxctl.errors import UsageError
+from mlxctl.errors import UsageError, first_line
 from mlxctl.events import Message
+from mlxctl.paths import expand
 from mlxctl.settings import Settings
+
+_DEEPEST = 64  # lists and objects in a message that lie in each other: templates recurse
 
 Ask = Callable[[], list[Message]]  # makes the messages, once the model is there: a pipe may fill while it loads
 
@@ -59,6 +61,8 @@ def finish(parts: Parts, app: App) -> list[Message]:
     if not text.strip() and not parts.messages:
         raise UsageError("the prompt is empty: there was nothing on stdin")
     asked = [*parts.messages, {"role": "user", "content": text}] if text else parts.messages
+    if not asked[-1]["content"].strip() and asked[-1]["role"] == "user":
+        raise UsageError("the prompt is empty: the last message says nothing")
     return _with_system(parts.system, asked)
 
 
@@ -90,14 +94,14 @@ def _with_system(system: str | None, messages: list[Message]) -> list[Message]:
 
 def _check_images(settings: Settings) -> None:
     for path in settings.request.image:
-        if not Path(path).expanduser().is_file():
+        if not expand(path).is_file():
             raise UsageError(f"--image {path}: no such file")
 
 
 def read_file(path: str) -> str:
     """The text of a file; UsageError when there is none or it is not UTF-8."""
     try:
-        return decode(Path(path).expanduser().read_bytes(), path)
+        return decode(expand(path).read_bytes(), path)
     except IsADirectoryError:
         raise UsageError(f"{path}: is a folder, not a text file") from None
     except OSError as error:
@@ -107,9 +111,11 @@ def read_file(path: str) -> str:
 def read_messages(path: str) -> list[Message]:
     """An OpenAI-style message list: a JSON array, or an object whose "messages" is one."""
     try:
-        data = json.loads(read_file(path))
+        data = json.loads(read_file(path).removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
         raise UsageError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from None
+    except ValueError as error:
+        raise UsageError(f"{path}: not JSON: {first_line(error)}") from None
     except RecursionError:
         raise UsageError(f"{path}: nested too deeply") from None
     found = data.get("messages") if isinstance(data, dict) else data
@@ -129,11 +135,21 @@ def _message(where: str, message: Any) -> Message:
         content = ""
     if not isinstance(content, str):
         raise UsageError(f'{where}: "content" must be text, got {content!r}'[:200])
+    if _depth(message) > _DEEPEST:
+        raise UsageError(f"{where}: nested too deeply")
     try:
         json.dumps(message, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise UsageError(f"{where}: holds half a character (a lone surrogate)") from None
     return {**message, "content": content}
+
+
+def _depth(value: Any, above: int = 0) -> int:
+    """How many lists and objects lie in each other, as far as it matters."""
+    if above > _DEEPEST or not isinstance(value, dict | list):
+        return above
+    inner = value.values() if isinstance(value, dict) else value
+    return max((_depth(item, above + 1) for item in inner), default=above + 1)
 
 
 def _part(where: str, part: Any) -> str:

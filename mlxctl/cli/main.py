@@ -86,7 +86,7 @@ def _ours(app: App, error: Exception) -> int:
 
 def _trace(app: App, error: Exception) -> None:
     """The traceback, for those who ask for it."""
-    if app.environ.get("MLXCTL_DEBUG"):
+    if app.environ.get("MLXCTL_DEBUG", "0") not in ("", "0"):
         import traceback
 
         traceback.print_exception(error, file=app.stderr)

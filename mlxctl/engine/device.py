@@ -23,9 +23,11 @@ def require_backend() -> None:
             f"no MLX backend is installed ({first_line(error)})",
             hint='install one: pip install "mlxctl[cpu]", or [cuda12] or [cuda13] for an NVIDIA GPU',
         ) from error
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         # It asks for 2048 open files, and may not get them.
         raise ModelError(f"mlx-lm cannot start: {error}", hint="ulimit -n may be too low: mlx-lm wants 4096") from error
+    except OSError as error:
+        raise ModelError(f"mlx-lm cannot start: {error}", hint="is the working directory still there?") from error
 
 
 def describe() -> str:
@@ -102,5 +104,7 @@ def ask_for_compiler() -> None:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         mx.eval(mx.compile(lambda x: mx.exp(x) + 1)(mx.array([1.0])))
+    except RuntimeError as error:
+        raise ModelError(f"mlx cannot compute: {first_line(error)}", hint="it needs a TMPDIR to write to") from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -33,7 +33,7 @@ def _never() -> None:
 
 
 @dataclass(frozen=True)
-class _StoredCache:
+class StoredCache:
     """The beginning of a conversation, already processed, read from a file."""
 
     caches: list[Any]
@@ -44,7 +44,7 @@ class _StoredCache:
 class Engine:
     """A model in memory. `Engine.load` makes one; it serves one stream at a time, on the thread that loaded it."""
 
-    def __init__(self, settings: Settings, source: Source, weights: Weights, stored: _StoredCache | None) -> None:
+    def __init__(self, settings: Settings, source: Source, weights: Weights, stored: StoredCache | None) -> None:
         self.settings = settings
         self.tokenizer = source.tokenizer
         self.running: Generation | None = None
@@ -69,7 +69,7 @@ class Engine:
         device.ask_for_compiler()
         if settings.sampler.seed is not None:
             _seed(settings.sampler.seed)  # before the weights, which draw numbers too: as mlx_lm.generate does
-        settings, stored = _with_stored(settings)
+        settings, stored = with_stored(settings)
         if settings.model.path is None:
             say(f"no model is named: using {settings.model_id}")
         source = open_source(settings, say, stored.tokenizer_config if stored else None)
@@ -194,16 +194,17 @@ def _seed(seed: int) -> None:
         raise UsageError(f"--seed: expected a whole number from 0 to 2**64 - 1, got {seed}") from None
 
 
-def _with_stored(settings: Settings) -> tuple[Settings, _StoredCache | None]:
+def with_stored(settings: Settings) -> tuple[Settings, StoredCache | None]:
     """Read the prompt cache file, if one is named; it also names the model, where the settings do not."""
     path = settings.request.prompt_cache_file
     if path is None:
         return settings, None
     caches, metadata = kv.read_prompt_cache(path, settings.model.path, settings.kv)
     try:
-        tokenizer_config = json.loads(metadata["tokenizer_config"])
-        stored = _StoredCache(caches, tokenizer_config, kv.length(caches))
-    except (KeyError, ValueError) as error:
-        raise CacheError(f"{path}: its metadata names no tokenizer_config") from error
+        eos = json.loads(metadata["tokenizer_config"]).get("eos_token")
+    except (KeyError, ValueError, AttributeError, RecursionError) as error:
+        raise CacheError(f"{path}: its metadata holds no tokenizer_config") from error
+    # Of what the file says of the tokenizer only what cache_prompt can be told is taken, and only as text.
+    stored = StoredCache(caches, {"eos_token": eos} if isinstance(eos, str) else {}, kv.length(caches))
     model = msgspec.structs.replace(settings.model, path=metadata["model"])
     return msgspec.structs.replace(settings, model=model), stored

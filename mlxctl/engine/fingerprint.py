@@ -17,7 +17,7 @@ def fingerprint(folders: Iterable[Path]) -> str:
     """
     whole = hashlib.sha256()
     for folder in folders:
-        for path in sorted({path for pattern in _PATTERNS for path in folder.glob(pattern)}):
+        for path in sorted({path for pattern in _PATTERNS for path in folder.glob(pattern) if path.is_file()}):
             whole.update(f"{path.name}\0".encode())
             whole.update(_file(path))
         whole.update(b"\0\0")

@@ -11,6 +11,7 @@ from typing import Any
 
 from mlxctl.engine import demo, device, kv, sampling
 from mlxctl.errors import MlxctlError, ModelError, ResourceError, UsageError, first_line, is_out_of_memory
+from mlxctl.paths import expand
 from mlxctl.rules import ModelFacts
 from mlxctl.settings import Settings
 
@@ -46,7 +47,7 @@ def locate(name: str, *, revision: str | None = None, offline: bool = False, say
     """The local folder of a model: a path, a repository of the hub (fetched on first use) or builtin:NAME."""
     if name.startswith("builtin:"):
         return demo.ensure(name.removeprefix("builtin:"), say, offline=offline)
-    path = Path(name).expanduser()
+    path = expand(name)
     if path.is_dir():
         return path
     if path.exists() or name.startswith(("/", ".", "~")) or name.count("/") > 1:
@@ -73,7 +74,9 @@ def open_source(settings: Settings, say: Say, tokenizer_config: dict[str, Any] |
     revision = path.name if path.parent.name == "snapshots" else None
     if model.revision is not None and revision is None:
         say(f"the revision {model.revision} does nothing: {settings.model_id} is a folder here")
-    return Source(settings.model_id, path, revision, config, tokenizer, _facts(settings.model_id, config))
+    with _as_model_error(f"the config of {settings.model_id}"):
+        facts = _facts(settings.model_id, config)
+    return Source(settings.model_id, path, revision, config, tokenizer, facts)
 
 
 def load_weights(source: Source, settings: Settings, check: Callable[[ModelFacts], None], say: Say) -> Weights:
@@ -177,10 +180,15 @@ def _facts(id: str, config: dict[str, Any]) -> ModelFacts:
         size = None  # multi-head latent attention caches something else
     return ModelFacts(
         id,
-        vocab_size=text.get("vocab_size"),
-        context=next((text[key] for key in _CONTEXT_KEYS if isinstance(text.get(key), int)), None),
+        vocab_size=_positive(text, "vocab_size"),
+        context=next((size for key in _CONTEXT_KEYS if (size := _positive(text, key))), None),
         head_dims=(size,) if size else (),
     )
+
+
+def _positive(config: dict[str, Any], key: str) -> int | None:
+    value = config.get(key)
+    return value if isinstance(value, int) and value > 0 else None
 
 
 def _with_caches(facts: ModelFacts, model: Any) -> ModelFacts:
@@ -204,7 +212,7 @@ def _lazy_model(id: str, path: Path, trust_remote_code: bool, quantize_activatio
 
 
 def _adapt(model: Any, adapter_path: str) -> Path:
-    path = Path(adapter_path).expanduser()
+    path = expand(adapter_path)
     with _as_model_error(f"the adapter {adapter_path}"):
         from mlx_lm.utils import load_adapters
 

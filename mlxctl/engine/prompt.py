@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlxctl import rules
 from mlxctl.engine.special import Guard
-from mlxctl.errors import TemplateError, UsageError, first_line
+from mlxctl.errors import ModelError, ResourceError, TemplateError, UsageError, first_line, is_out_of_memory
 from mlxctl.events import Message
 from mlxctl.settings import Settings
 
@@ -50,11 +51,23 @@ def render(tokenizer: Any, messages: Sequence[Message], settings: Settings, *, s
         ids = guard.encode(text, add_special_tokens=add_special_tokens)
         text = guard.reveal(text)
     else:
-        ids = tokenizer.encode(text, add_special_tokens=add_special_tokens)
+        ids = _encode(tokenizer, text, add_special_tokens, settings)
     if not ids:
         raise UsageError("the prompt is empty: there is nothing to hand to the model")
     continues = not templated or messages[-1]["role"] == "assistant"
     return Rendered(text, ids, templated, continues, _opened(tokenizer, text), dropped)
+
+
+def _encode(tokenizer: Any, text: str, add_special_tokens: bool, settings: Settings) -> list[int]:
+    try:
+        text.encode()
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=add_special_tokens)
+    except UnicodeEncodeError as error:
+        raise TemplateError(f"the chat template of {settings.model_id} yields half a character") from error
+    except Exception as error:  # a damaged tokenizer fails in any way
+        reason = first_line(error)
+        raise ModelError(f"the tokenizer of {settings.model_id} cannot encode the prompt: {reason}") from error
+    return ids
 
 
 def notices(tokenizer: Any, rendered: Rendered, settings: Settings) -> Iterator[str]:
@@ -80,7 +93,8 @@ def _unread_arguments(tokenizer: Any, arguments: dict[str, Any]) -> list[str]:
         tree = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"]).parse(template)  # noqa: S701
     except jinja2.TemplateError:
         return []  # transformers adds tags of its own; rendering will tell
-    return sorted(set(arguments) - jinja2.meta.find_undeclared_variables(tree))
+    known = jinja2.meta.find_undeclared_variables(tree) | rules.TEMPLATE_KEYWORDS
+    return sorted(set(arguments) - known)
 
 
 def _with_prefill(messages: list[Message], settings: Settings) -> list[Message]:
@@ -125,6 +139,8 @@ def _template(tokenizer: Any, messages: list[Message], settings: Settings) -> st
         )
     except Exception as error:
         # Templates are programs of the model's author: they raise anything.
+        if is_out_of_memory(error):
+            raise ResourceError(f"out of memory in the chat template of {settings.model_id}") from error
         raise TemplateError(
             f"the chat template of {settings.model_id} fails: {first_line(error)}", hint=_hint(messages)
         ) from error

@@ -34,6 +34,8 @@ def make_logits_processors(settings: Settings, tokenizer: Any, seen: list[int]) 
     logits = settings.logits
     bias = {token_id(tokenizer, token, "logit_bias"): value for token, value in logits.logit_bias.items()}
     bias |= {token_id(tokenizer, token, "ban"): float("-inf") for token in logits.ban}
+    if len(set(logits.ban)) >= len(tokenizer):
+        raise UsageError("ban: every token of the vocabulary is banned, none is left to answer with")
     processors: list[Any] = make(
         bias,
         logits.repetition_penalty,

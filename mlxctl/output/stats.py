@@ -1,12 +1,12 @@
 """The figures of a run: as a line for a person, and as JSON."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import ResourceError, UsageError
 from mlxctl.events import Done
 from mlxctl.output.json import encode
+from mlxctl.paths import expand
 
 
 def line(done: Done) -> str:
@@ -49,7 +49,7 @@ def append(path: str, done: Done) -> None:
 def open_log(path: str) -> Any:
     """Open a JSONL file to add to it, unbuffered; UsageError when that cannot be."""
     try:
-        return Path(path).expanduser().open("ab", buffering=0)
+        return expand(path).open("ab", buffering=0)
     except OSError as error:
         raise UsageError(f"--stats-file {path}: {os.strerror(error.errno or 0)}") from None
 
