@@ -20,12 +20,16 @@ Ask = Callable[[], list[Message]]  # makes the messages, once the model is there
 
 @dataclass(frozen=True)
 class Parts:
-    """What the prompt is made of, before stdin. wants_stdin: it is named by "-", or there is nothing else."""
+    """What the prompt is made of, before stdin.
+
+    named: "-" asks for stdin. wants_stdin: that, or there is nothing else.
+    """
 
     system: str | None
     files: list[str]
     question: str
     messages: list[Message]
+    named: bool
     wants_stdin: bool
 
 
@@ -47,7 +51,7 @@ def gather(settings: Settings, words: Sequence[str], app: App) -> Parts:
         raise UsageError(what, hint='ask something: mlxctl run "…", or pipe text in, or -f FILE')
     if system is not None and messages and messages[0]["role"] == "system":
         raise UsageError(f"system prompt: {settings.request.messages} has one already")
-    return Parts(system, files, question, messages, wants_stdin=named or nothing)
+    return Parts(system, files, question, messages, named, wants_stdin=named or nothing)
 
 
 def finish(parts: Parts, app: App) -> list[Message]:
@@ -57,6 +61,15 @@ def finish(parts: Parts, app: App) -> list[Message]:
         piped = app.stdin.read()
     elif app.stdin.carries_data():
         app.say("stdin is an open pipe with nothing in it yet, and is left alone; name it with - to wait for it")
+        return _asked(parts, "")
+    if not piped.strip() and parts.named:
+        raise UsageError("the prompt is empty: there was nothing on stdin")
+    if not piped.strip() and app.stdin.carries_data():
+        app.say("stdin was empty: the question is all there is")
+    return _asked(parts, piped)
+
+
+def _asked(parts: Parts, piped: str) -> list[Message]:
     text = _join([*parts.files, piped, parts.question])
     if not text.strip() and not parts.messages:
         raise UsageError("the prompt is empty: there was nothing on stdin")

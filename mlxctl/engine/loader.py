@@ -95,16 +95,18 @@ def load_weights(source: Source, settings: Settings, check: Callable[[ModelFacts
     parts = [model] if draft is None else [model, draft]
     with _as_model_error(source.id):
         for part in parts:
-            _settle(part, options.dtype)
+            _settle(part, options.dtype, say)
     return Weights(model, draft, device.stored_dtype(model), facts, tuple(folders))
 
 
-def _settle(model: Any, wanted: str) -> None:
+def _settle(model: Any, wanted: str, say: Say) -> None:
     """Give a lazy model the type it shall compute in, and read its weights."""
     import mlx.core as mx
 
     stored = device.stored_dtype(model)
     dtype = device.plan_dtype(wanted, stored)
+    if dtype == stored and device.plan_dtype("auto", stored) != stored:
+        say(f"{stored} is slow on a CPU: `mlxctl run`, or --dtype float32 there, is some thirty times faster")
     if dtype != stored:
         model.set_dtype(getattr(mx, dtype))
     model.eval()
@@ -131,10 +133,10 @@ def _fetch(repository: str, revision: str | None, offline: bool) -> Path:
                                       local_files_only=offline))  # fmt: skip
     except Exception as error:
         # huggingface_hub's own errors, those of its HTTP client, and OSError: all mean that there is no model.
-        where = "not in the local hub cache (offline)" if offline else f"cannot be fetched ({first_line(error)})"
+        where = "it is not in the hub cache (offline)" if offline else f"it cannot be fetched: {first_line(error)}"
         raise ModelError(
-            f"model {repository}: no such folder here, and the repository is {where}",
-            hint="check the name; a private or gated repository needs a login; a local model is given by its folder",
+            f"model {repository}: no such folder here, and as a repository {where}",
+            hint="check the name and the network; a private or gated repository needs a login",
         ) from error
 
 
@@ -181,7 +183,7 @@ def _facts(id: str, config: dict[str, Any]) -> ModelFacts:
     return ModelFacts(
         id,
         vocab_size=_positive(text, "vocab_size"),
-        context=next((size for key in _CONTEXT_KEYS if (size := _positive(text, key))), None),
+        context=next(filter(None, (_positive(text, key) for key in _CONTEXT_KEYS)), None),
         head_dims=(size,) if size else (),
     )
 

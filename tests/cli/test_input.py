@@ -197,3 +197,11 @@ def test_bytes_of_a_locale_that_is_not_utf_8(mlxctl: Program, tiny: Tiny) -> Non
     env = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = mlxctl("run", "--model", tiny("llama"), "--dry-run", "--format", "json", "wörld 🙂", env=env)
     assert json.loads(done.out)["prompt"] == chatml(("user", "wörld 🙂"))
+
+
+def test_an_empty_pipe_is_told_of(mlxctl: Program, tiny: Callable[[str], str]) -> None:
+    """`git diff | mlxctl run "Explain"` with no diff: the question is asked, and stderr says what was missing."""
+    done = mlxctl("run", "--model", tiny("stopper"), "--dry-run", "Explain", input="")
+    assert (done.code, "stdin was empty" in done.err) == (0, True)
+    named = mlxctl("run", "--model", tiny("stopper"), "--dry-run", "-", "Explain", input="")
+    assert (named.code, named.out) == (2, "") and "nothing on stdin" in named.err
