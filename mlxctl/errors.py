@@ -44,6 +44,10 @@ class UsageError(MlxctlError):
     exit_status = ExitStatus.USAGE
 
 
+class ProfileError(UsageError):
+    """A profile is wrong. Its message is lines of "file:line: key: what is wrong", as compilers print them."""
+
+
 class ModelError(MlxctlError):
     """A model, tokenizer, adapter or backend cannot be loaded."""
 

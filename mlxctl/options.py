@@ -48,6 +48,11 @@ class Option:
         return "MLXCTL_" + self.flag_name[2:].upper().replace("-", "_") if self.variable and self.flag else None
 
     @property
+    def is_path(self) -> bool:
+        """Whether its text names something in the file system, or may."""
+        return self.metavar in ("PATH", "FOLDER", "MODEL")
+
+    @property
     def in_profile(self) -> bool:
         return self.section != "request"
 
@@ -147,7 +152,7 @@ def parse(option: Option, text: str) -> Any:
 def as_text(option: Option, text: str) -> str:
     """An argument or variable as UTF-8, whatever the locale made of its bytes; the name of a file stays as it is."""
     try:
-        return text if option.metavar == "PATH" else os.fsencode(text).decode()
+        return text if option.is_path else os.fsencode(text).decode()
     except UnicodeDecodeError as error:
         bad = error.object[error.start]
         raise ValueError(f"not UTF-8 text (byte {error.start} is 0x{bad:02x})") from None

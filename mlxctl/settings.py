@@ -36,9 +36,9 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 class Model(Section, frozen=True):
     path: Annotated[str | None, opt("--model", "Model: a local folder, a Hugging Face repository or builtin:NAME "
-        f"(default: {DEFAULT_MODEL})", metavar="PATH", upstream=True)] = None  # fmt: skip
+        f"(default: {DEFAULT_MODEL})", metavar="MODEL", upstream=True)] = None  # fmt: skip
     revision: Annotated[str | None, opt("--revision", "Branch, tag or commit of the repository")] = None
-    adapter_path: Annotated[str | None, opt("--adapter-path", "Folder of a trained adapter", metavar="PATH",
+    adapter_path: Annotated[str | None, opt("--adapter-path", "Folder of a trained adapter", metavar="FOLDER",
         upstream=True)] = None  # fmt: skip
     trust_remote_code: Annotated[bool, opt("--trust-remote-code", "Let the model's folder run its own Python code",
         upstream=True, variable=False)] = False  # fmt: skip
@@ -47,7 +47,7 @@ class Model(Section, frozen=True):
     quantize_activations: Annotated[bool, opt("--quantize-activations", "Quantize activations as the layer's "
         "weights are", short="-qa", upstream=True)] = False  # fmt: skip
     draft_model: Annotated[str | None, opt("--draft-model", "A smaller model with the same tokenizer, for "
-        "speculative decoding", metavar="PATH", upstream=True)] = None  # fmt: skip
+        "speculative decoding", metavar="MODEL", upstream=True)] = None  # fmt: skip
     num_draft_tokens: Annotated[int, opt("--num-draft-tokens", "Tokens drafted at a time", upstream=True, ge=1)] = 3
     dtype: Annotated[Literal["auto", "native", "float32", "float16", "bfloat16"], opt("--dtype", "Compute in this "
         "type; auto: float32 for half-precision models on a CPU, else as stored")] = "auto"  # fmt: skip

@@ -9,7 +9,7 @@ from mlxctl import __version__
 from mlxctl.cli.app import App
 from mlxctl.cli.lazy import LazyGroup
 from mlxctl.cli.signals import Interrupted, exit_status
-from mlxctl.errors import ExitStatus, MlxctlError, ReaderGone, ResourceError, first_line
+from mlxctl.errors import ExitStatus, MlxctlError, ProfileError, ReaderGone, ResourceError, first_line
 
 # A command is the module of that name in this package; its line of help stands here, so that the list of commands
 # can be shown without importing any.
@@ -71,10 +71,12 @@ def _usage(app: App, error: click.UsageError) -> int:
 
 def _fault(app: App, error: MlxctlError) -> int:
     _trace(app, error)
-    if not isinstance(error, ReaderGone):
-        app.say(error.message)
-        if error.hint:
-            app.stderr.write(f"  {error.hint}\n")
+    if isinstance(error, ReaderGone):
+        return error.exit_status
+    # Every line about a profile begins with its place, and nothing stands before it.
+    (app.print_err if isinstance(error, ProfileError) else app.say)(error.message)
+    if error.hint:
+        app.print_err(f"  {error.hint}")
     return error.exit_status
 
 

@@ -61,13 +61,30 @@ class TableCommand(click.Command):
                 formatter.write_dl([record for _, record in records if record is not None])
 
 
-class TableOption(click.Option):
+class GroupedOption(click.Option):
+    """A click option that knows its group in the help."""
+
+    def __init__(self, *args: Any, group: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group = group
+
+
+class TableOption(GroupedOption):
     """A click option that remembers its row."""
 
     def __init__(self, *args: Any, row: Option, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, group=_GROUPS.get(row.section, row.section.capitalize()), **kwargs)
         self.row = row
-        self.group = _GROUPS.get(row.section, row.section.capitalize())
+
+
+def profile_parameters() -> list[click.Parameter]:
+    """-P and --unset, of every command that takes settings."""
+    return [
+        GroupedOption(["-P", "--profile"], group="Profile", metavar="PROFILE", help="Named settings: a profile, or the "
+                      "path of one"),
+        GroupedOption(["--unset"], group="Profile", metavar="KEY", multiple=True, help="Do without the profile's value "
+                      "for KEY, such as temp or sampler.temp (repeatable)"),
+    ]  # fmt: skip
 
 
 def parameters(rows: Iterable[Option]) -> list[click.Parameter]:

@@ -6,14 +6,13 @@ import click
 
 from mlxctl import options, profiles, rules
 from mlxctl.cli.app import App
-from mlxctl.cli.options import TableCommand, flags, parameters
+from mlxctl.cli.options import TableCommand, flags, parameters, profile_parameters
 
 
-@click.command(cls=TableCommand, params=parameters(options.options()))
+@click.command(cls=TableCommand, params=[*profile_parameters(), *parameters(options.options())])
 @click.argument("words", nargs=-1, metavar="[PROMPT]...")
-@click.option("-P", "--profile", metavar="NAME", help="Named settings: a profile, or the path of one")
 @click.pass_obj
-def command(app: App, /, words: tuple[str, ...], profile: str | None, **params: Any) -> int:
+def command(app: App, /, words: tuple[str, ...], profile: str | None, unset: tuple[str, ...], **params: Any) -> int:
     """Answer one prompt; the answer streams to stdout.
 
     The prompt is made of -f files, then stdin, then the question ("-" names stdin). Settings come from flags, then
@@ -26,7 +25,7 @@ def command(app: App, /, words: tuple[str, ...], profile: str | None, **params: 
     verbose = given.get("request.verbose")
     if verbose is not None:
         given.setdefault("output.format", "classic" if verbose else "text")
-    resolved = profiles.resolve(given, app.environ, profile)
+    resolved = profiles.resolve(given, app.environ, profile, unset)
     rules.enforce(rules.for_settings(resolved.settings), resolved.settings, say=lambda message: None)  # said later
     parts = inputs.gather(resolved.settings, words, app)
     return answer(app, resolved, lambda: inputs.finish(parts, app))

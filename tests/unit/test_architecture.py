@@ -14,7 +14,7 @@ PACKAGE = Path(mlxctl.__file__).parent
 
 # The layers of the package, the lowest first; a module may import from its own and lower ones.
 LAYERS = [
-    {"errors", "events", "settings", "toml_lines", "_shipped"},
+    {"errors", "events", "settings", "_shipped"},
     {"options", "paths"},
     {"rules"},
     {"profiles", "engine"},

@@ -1,0 +1,179 @@
+"""One profile's file: parsed, checked to the line, every value with its origin."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlxctl import options
+from mlxctl.errors import ProfileError, first_line
+from mlxctl.options import Option
+from mlxctl.profiles.toml_lines import line_of, lines_of
+from mlxctl.settings import SECTIONS
+
+_TOP = {"extends": str, "description": str}
+_TABLES = [name for name in SECTIONS if name != "request"] + ["template"]
+_FILE_KEYS = ("prompt.system_file", "prompt.files")  # what a profile reads stays inside its folder
+MODEL_KEYS = ("model.path", "model.adapter_path", "model.draft_model")
+_LARGEST = 1 << 20  # bytes; a system prompt of this size would not fit a model
+_DEEPEST = 64  # tables and lists in each other: what comes after recurses
+
+
+@dataclass(frozen=True)
+class Value:
+    """A setting's value and where it came from: "flag --temp", "variable MLXCTL_TEMP", "demo.toml:4", "default"."""
+
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A parsed and checked file. values: by key, such as "sampler.temp"; keys under "template." are free."""
+
+    name: str
+    path: Path
+    description: str
+    extends: str | None
+    values: Mapping[str, Value]
+
+
+def read(path: Path) -> Profile:
+    """Parse and check a file; ProfileError names every fault as "file:line: key: what is wrong"."""
+    text = _text(path)
+    data = _parsed(path, text)
+    lines = lines_of(text)
+    faults: list[str] = []
+    values: dict[str, Value] = {}
+    for where, key, value, fault in _entries(data):
+        line = line_of(lines, where)
+        if fault is None:
+            values[key] = Value(value, f"{path}:{line}")
+        else:
+            faults.append(f"{path}:{line}: {fault}")
+    values, outside = _anchor(values, path.parent)
+    faults += outside
+    if faults:
+        raise ProfileError("\n".join(faults))
+    return Profile(path.stem, path, data.get("description", ""), data.get("extends"), values)
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise ProfileError(f"{path}: {error.strerror}") from error
+    if len(data) > _LARGEST:
+        raise ProfileError(f"{path}: larger than {_LARGEST} bytes: this is no profile")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ProfileError(f"{path}:{line}: not UTF-8 (byte {error.start} is 0x{data[error.start]:02x})") from error
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    import tomli
+
+    try:
+        data = tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
+        raise ProfileError(f"{path}:{error.lineno}:{error.colno}: {error.msg}") from error
+    except ValueError as error:  # a number with too many digits
+        raise ProfileError(f"{path}: {first_line(error)}") from error
+    except RecursionError as error:
+        raise ProfileError(f"{path}: nested too deeply") from error
+    if _deep(data):
+        raise ProfileError(f"{path}: nested too deeply")
+    return data
+
+
+def _deep(data: Any) -> bool:
+    """Whether tables and lists lie in each other beyond what we take."""
+    level = [data]
+    for _ in range(_DEEPEST):
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)
+                 if isinstance(inner, dict | list)]  # fmt: skip
+    return bool(level)
+
+
+def _entries(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, Any, str | None]]:
+    """(path in the file, key, value, fault) of everything in a parsed profile."""
+    for name, table in data.items():
+        if name in _TOP:
+            if not isinstance(table, _TOP[name]):
+                yield (name,), name, None, f"{name}: expected text, got {table!r}"
+        elif name not in _TABLES:
+            yield (name,), name, None, unknown_key(name, [*_TABLES, *_TOP])
+        elif not isinstance(table, dict):
+            yield (name,), name, None, f"{name}: expected a table, got {table!r}"
+        else:
+            yield from _section(name, table)
+
+
+def _section(name: str, table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, Any, str | None]]:
+    for field, value in table.items():
+        key, where = f"{name}.{field}", (name, field)
+        option = options.by_key().get(key)
+        if name == "template":
+            yield where, key, value, None
+        elif option is None:
+            yield where, key, None, unknown_key(key, [o.key for o in options.options() if o.in_profile])
+        else:
+            checked, fault = _checked(option, value)
+            yield where, key, checked, fault
+
+
+def _checked(option: Option, value: Any) -> tuple[Any, str | None]:
+    try:
+        return options.check(option, value), None
+    except ValueError as error:
+        return None, f"{option.key}: {error}"
+
+
+def unknown_key(key: str, known: Sequence[str]) -> str:
+    """Say that a key does not exist, and the nearest that does: by its own name first, wherever it stands."""
+    import difflib
+
+    section, _, name = key.rpartition(".")
+    here = {k.rpartition(".")[2]: k for k in known if k.rpartition(".")[0] == section}
+    anywhere = {k.rpartition(".")[2]: k for k in known}
+    if name in anywhere:
+        return f"{key}: no such key; did you mean {anywhere[name]}?"
+    for names, cutoff in ((here, 0.6), (anywhere, 0.75)):
+        for near in difflib.get_close_matches(name, names, 1, cutoff):
+            return f"{key}: no such key; did you mean {near if names is here else names[near]}?"
+    return f"{key}: no such key"
+
+
+def _anchor(values: dict[str, Value], folder: Path) -> tuple[dict[str, Value], list[str]]:
+    """Read file names relative to the profile's folder; name those that lead out of it."""
+    faults = []
+    for key in _FILE_KEYS:
+        if key in values:
+            value, origin = values[key].value, values[key].origin
+            names = value if isinstance(value, list) else [value]
+            faults += [f"{origin}: {key}: {name!r} names no file in the profile's folder" for name in names
+                       if not inside(folder, name)]  # fmt: skip
+            anchored = [str(folder / name) for name in names]
+            values[key] = Value(anchored if isinstance(value, list) else anchored[0], origin)
+    for key in MODEL_KEYS:
+        if key in values and _is_relative(key, values[key].value):
+            values[key] = Value(str(folder / values[key].value), values[key].origin)
+    return values, faults
+
+
+def _is_relative(key: str, name: str) -> bool:
+    """Whether this means a folder relative to the profile's: an adapter always is one, a model may be a repository."""
+    if key == "model.adapter_path":
+        return bool(name) and not name.startswith("~")
+    return name.startswith(("./", "../"))
+
+
+def inside(folder: Path, name: str) -> bool:
+    """Whether a name stays inside a folder."""
+    try:
+        return bool(name) and (folder / name).resolve().is_relative_to(folder.resolve())
+    except (ValueError, OSError):
+        return False
