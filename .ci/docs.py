@@ -1,4 +1,5 @@
-"""Write the parts of README that are made from the code, between `<!-- NAME -->` and `<!-- end NAME -->`.
+"""Write what is made from the code: parts of README, between `<!-- NAME -->` and `<!-- end NAME -->`, and the JSON
+Schema of profiles.
 
 `docs.py` rewrites them, `docs.py --check` fails when they are stale.
 """
@@ -14,8 +15,10 @@ import msgspec
 from mlxctl import options
 from mlxctl.errors import ExitStatus
 from mlxctl.events import SCHEMA, Done
+from mlxctl.profiles.schema import schema_text
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
 
 
 def options_table() -> str:
@@ -65,13 +68,17 @@ def fill(text: str) -> str:
     return text
 
 
+def generated() -> dict[Path, str]:
+    """The text of every file that is made from the code, in part or whole."""
+    return {README: fill(README.read_text(encoding="utf-8")), ROOT / "profiles" / "schema.json": schema_text()}
+
+
 def main() -> None:
-    text = README.read_text(encoding="utf-8")
-    fresh = fill(text)
-    if "--check" not in sys.argv[1:]:
-        README.write_text(fresh, encoding="utf-8")
-    elif fresh != text:
-        raise SystemExit("README.md is stale: run `make docs`")
+    stale = [path for path, text in generated().items() if not path.exists() or path.read_text("utf-8") != text]
+    if "--check" in sys.argv[1:] and stale:
+        raise SystemExit(f"stale: {', '.join(path.name for path in stale)}: run `make docs`")
+    for path in stale:
+        path.write_text(generated()[path], encoding="utf-8")
 
 
 if __name__ == "__main__":

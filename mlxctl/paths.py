@@ -1,5 +1,6 @@
 """Where mlxctl keeps things: the XDG directories, on macOS too."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,22 @@ def expand(name: str) -> Path:
     except (RuntimeError, ValueError, OSError) as error:
         raise UsageError(f"{name[:80]!r}: no such path ({first_line(error)})") from None
     return path
+
+
+def here() -> Path:
+    """The working directory; UsageError when it was deleted."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the working directory does not exist any more") from None
+
+
+def short(path: Path) -> str:
+    """A path as a person would write it here: relative below the working directory, with ~ below the home."""
+    with suppress(FileNotFoundError):
+        if path.is_relative_to(Path.cwd()):
+            return str(path.relative_to(Path.cwd()))
+    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 
 def shipped_dir(name: str) -> Path:

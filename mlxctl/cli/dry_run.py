@@ -27,7 +27,7 @@ def dry_run(app: App, resolved: Resolved, ask: Ask) -> int:
         app.stdout.write(encode(report) + "\n")
         return 0
     for key, value in sorted(resolved.values.items()):
-        if value.origin != "default":
+        if value.layer != "default":
             app.stdout.write(f"{key} = {encode(value.value)}  # {value.origin}\n")
     app.stdout.write(f"model folder: {source.path}\nprompt, {len(rendered.ids)} tokens:\n{rendered.text}\n")
     return 0

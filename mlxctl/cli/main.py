@@ -16,6 +16,7 @@ from mlxctl.errors import ExitStatus, MlxctlError, ProfileError, ReaderGone, Res
 COMMANDS = {
     "run": "Answer one prompt, streamed",
     "generate": "Do what mlx_lm.generate does, flag for flag",
+    "profile": "Named settings: list, show, write and check them",
 }
 
 

@@ -77,14 +77,16 @@ class TableOption(GroupedOption):
         self.row = row
 
 
-def profile_parameters() -> list[click.Parameter]:
-    """-P and --unset, of every command that takes settings."""
-    return [
-        GroupedOption(["-P", "--profile"], group="Profile", metavar="PROFILE", help="Named settings: a profile, or the "
-                      "path of one"),
-        GroupedOption(["--unset"], group="Profile", metavar="KEY", multiple=True, help="Do without the profile's value "
-                      "for KEY, such as temp or sampler.temp (repeatable)"),
-    ]  # fmt: skip
+def profile_option() -> click.Parameter:
+    """-P, of every command that takes settings."""
+    return GroupedOption(["-P", "--profile"], group="Profile", metavar="PROFILE", help="Named settings: a profile, "
+                         "or the path of one")  # fmt: skip
+
+
+def unset_option() -> click.Parameter:
+    """--unset, of the same commands."""
+    return GroupedOption(["--unset"], group="Profile", metavar="KEY", multiple=True, help="Do without the profile's "
+                         "value for KEY, such as temp or sampler.temp (repeatable)")  # fmt: skip
 
 
 def parameters(rows: Iterable[Option]) -> list[click.Parameter]:

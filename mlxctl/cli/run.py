@@ -1,18 +1,27 @@
 """`mlxctl run`: one answer, streamed."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mlxctl import options, profiles, rules
 from mlxctl.cli.app import App
-from mlxctl.cli.options import TableCommand, flags, parameters, profile_parameters
+from mlxctl.cli.options import GroupedOption, TableCommand, flags, parameters, profile_option, unset_option
+from mlxctl.errors import ExitStatus, UsageError
+from mlxctl.profiles import Resolved
+
+if TYPE_CHECKING:
+    from mlxctl.profiles.new import NewProfile
+
+_SAVE = GroupedOption(["--save-profile"], group="Profile", metavar="NAME", help="When the answer is there, keep the "
+                      "flags as a new profile")  # fmt: skip
 
 
-@click.command(cls=TableCommand, params=[*profile_parameters(), *parameters(options.options())])
+@click.command(cls=TableCommand, params=[profile_option(), unset_option(), _SAVE, *parameters(options.options())])
 @click.argument("words", nargs=-1, metavar="[PROMPT]...")
 @click.pass_obj
-def command(app: App, /, words: tuple[str, ...], profile: str | None, unset: tuple[str, ...], **params: Any) -> int:
+def command(app: App, /, words: tuple[str, ...], save_profile: str | None, **params: Any) -> int:
     """Answer one prompt; the answer streams to stdout.
 
     The prompt is made of -f files, then stdin, then the question ("-" names stdin). Settings come from flags, then
@@ -21,11 +30,31 @@ def command(app: App, /, words: tuple[str, ...], profile: str | None, unset: tup
     from mlxctl.cli import inputs
     from mlxctl.cli.answer import answer
 
+    resolved = settle(app, **params)
+    saved = _plan(save_profile, resolved) if save_profile is not None else None
+    parts = inputs.gather(resolved.settings, words, app)
+    status = answer(app, resolved, lambda: inputs.finish(parts, app))
+    if saved is not None and status in (ExitStatus.OK, ExitStatus.LENGTH):
+        saved.write()
+        app.say(f"saved as {saved.path}, for: mlxctl run -P {saved.called}")
+    return status
+
+
+def settle(app: App, /, profile: str | None, unset: Sequence[str], **params: Any) -> Resolved:
+    """The settings that a command line of `run` means, checked. Raises UsageError."""
     given = flags(params)
     verbose = given.get("request.verbose")
     if verbose is not None:
         given.setdefault("output.format", "classic" if verbose else "text")
     resolved = profiles.resolve(given, app.environ, profile, unset)
     rules.enforce(rules.for_settings(resolved.settings), resolved.settings, say=lambda message: None)  # said later
-    parts = inputs.gather(resolved.settings, words, app)
-    return answer(app, resolved, lambda: inputs.finish(parts, app))
+    return resolved
+
+
+def _plan(name: str, resolved: Resolved) -> "NewProfile":
+    """See that the profile can be written before an hour's answer."""
+    from mlxctl.profiles.new import plan
+
+    if resolved.settings.request.dry_run:
+        raise UsageError("--save-profile: --dry-run answers nothing", hint='mlxctl profile new NAME --from "run …"')
+    return plan(name, resolved)

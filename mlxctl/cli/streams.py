@@ -108,6 +108,9 @@ class In:
         self._fd = fd
         self._closed = closed
 
+    def isatty(self) -> bool:
+        return not self._closed and os.isatty(self._fd)
+
     def carries_data(self) -> bool:
         """Whether it is a pipe, a socket or a file: something that was connected to be read."""
         mode = 0 if self._closed else os.fstat(self._fd).st_mode

@@ -1,9 +1,9 @@
 """One profile's file: parsed, checked to the line, every value with its origin."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mlxctl import options
 from mlxctl.errors import ProfileError, first_line
@@ -11,9 +11,11 @@ from mlxctl.options import Option
 from mlxctl.profiles.toml_lines import line_of, lines_of
 from mlxctl.settings import SECTIONS
 
-_TOP = {"extends": str, "description": str}
-_TABLES = [name for name in SECTIONS if name != "request"] + ["template"]
-_FILE_KEYS = ("prompt.system_file", "prompt.files")  # what a profile reads stays inside its folder
+Layer = Literal["flag", "variable", "profile", "--unset", "default"]
+
+_TOP = ("extends", "description")
+TABLES = [name for name in SECTIONS if name != "request"] + ["template"]
+FILE_KEYS = ("prompt.system_file", "prompt.files")  # what a profile reads stays inside its folder
 MODEL_KEYS = ("model.path", "model.adapter_path", "model.draft_model")
 _LARGEST = 1 << 20  # bytes; a system prompt of this size would not fit a model
 _DEEPEST = 64  # tables and lists in each other: what comes after recurses
@@ -21,41 +23,74 @@ _DEEPEST = 64  # tables and lists in each other: what comes after recurses
 
 @dataclass(frozen=True)
 class Value:
-    """A setting's value and where it came from: "flag --temp", "variable MLXCTL_TEMP", "demo.toml:4", "default"."""
+    """A setting's value, the layer it came from and the place there: a flag, a variable, or "demo.toml:4"."""
 
     value: Any
-    origin: str
+    layer: Layer = "default"
+    place: str = ""
+
+    @property
+    def origin(self) -> str:
+        """ "flag --temp", "variable MLXCTL_TEMP", "demo.toml:4", "--unset" or "default"."""
+        if self.layer in ("default", "--unset"):
+            return self.layer
+        return self.place if self.layer == "profile" else f"{self.layer} {self.place}"
+
+    def names(self) -> list[str]:
+        """The file names in it, where it holds some."""
+        return self.value if isinstance(self.value, list) else [self.value] if self.value is not None else []
+
+    def renamed(self, change: Callable[[str], str]) -> "Value":
+        """With its file names changed."""
+        names = [change(name) for name in self.names()]
+        return replace(self, value=names if isinstance(self.value, list) else next(iter(names), None))
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A parsed and checked file. values: by key, such as "sampler.temp"; keys under "template." are free."""
+    """A parsed and checked file. values: by key, such as "sampler.temp"; keys under "template." are free.
+
+    extends_place: where it says what it extends, "demo.toml:1".
+    """
 
     name: str
     path: Path
-    description: str
-    extends: str | None
-    values: Mapping[str, Value]
+    description: str = ""
+    extends: str | None = None
+    extends_place: str = ""
+    values: Mapping[str, Value] = field(default_factory=dict)
 
 
 def read(path: Path) -> Profile:
     """Parse and check a file; ProfileError names every fault as "file:line: key: what is wrong"."""
-    text = _text(path)
-    data = _parsed(path, text)
-    lines = lines_of(text)
-    faults: list[str] = []
-    values: dict[str, Value] = {}
-    for where, key, value, fault in _entries(data):
-        line = line_of(lines, where)
-        if fault is None:
-            values[key] = Value(value, f"{path}:{line}")
-        else:
-            faults.append(f"{path}:{line}: {fault}")
-    values, outside = _anchor(values, path.parent)
-    faults += outside
+    profile, faults = examine(path)
     if faults:
         raise ProfileError("\n".join(faults))
-    return Profile(path.stem, path, data.get("description", ""), data.get("extends"), values)
+    return profile
+
+
+def examine(path: Path) -> tuple[Profile, list[str]]:
+    """What is good in a file, and every fault of it."""
+    try:
+        text = _text(path)
+        data = _parsed(path, text)
+    except ProfileError as error:
+        return Profile(path.stem, path), [error.message]
+    lines = lines_of(text)
+    faults: list[str] = []
+    top: dict[str, str] = {}
+    values: dict[str, Value] = {}
+    for where, key, value, fault in _entries(data):
+        place = f"{path}:{line_of(lines, where)}"
+        if fault is not None:
+            faults.append(f"{place}: {fault}")
+        elif key in _TOP:
+            top[key] = value
+        else:
+            values[key] = Value(value, "profile", place)
+    values, outside = _anchor(values, path.parent)
+    extends_place = f"{path}:{line_of(lines, ('extends',))}"
+    return Profile(path.stem, path, **top, extends_place=extends_place, values=values), faults + outside
 
 
 def _text(path: Path) -> str:
@@ -102,19 +137,19 @@ def _entries(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, An
     """(path in the file, key, value, fault) of everything in a parsed profile."""
     for name, table in data.items():
         if name in _TOP:
-            if not isinstance(table, _TOP[name]):
-                yield (name,), name, None, f"{name}: expected text, got {table!r}"
-        elif name not in _TABLES:
-            yield (name,), name, None, unknown_key(name, [*_TABLES, *_TOP])
+            fault = None if isinstance(table, str) else f"{name}: expected text, got {_short(table)}"
+            yield (name,), name, table, fault
+        elif name not in TABLES:
+            yield (name,), name, None, unknown_key(name, [*TABLES, *_TOP])
         elif not isinstance(table, dict):
-            yield (name,), name, None, f"{name}: expected a table, got {table!r}"
+            yield (name,), name, None, f"{name}: expected a table, got {_short(table)}"
         else:
             yield from _section(name, table)
 
 
 def _section(name: str, table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, Any, str | None]]:
-    for field, value in table.items():
-        key, where = f"{name}.{field}", (name, field)
+    for own, value in table.items():
+        key, where = f"{name}.{own}", (name, own)
         option = options.by_key().get(key)
         if name == "template":
             yield where, key, value, None
@@ -150,18 +185,32 @@ def unknown_key(key: str, known: Sequence[str]) -> str:
 def _anchor(values: dict[str, Value], folder: Path) -> tuple[dict[str, Value], list[str]]:
     """Read file names relative to the profile's folder; name those that lead out of it."""
     faults = []
-    for key in _FILE_KEYS:
+    for key in FILE_KEYS:
         if key in values:
-            value, origin = values[key].value, values[key].origin
-            names = value if isinstance(value, list) else [value]
-            faults += [f"{origin}: {key}: {name!r} names no file in the profile's folder" for name in names
-                       if not inside(folder, name)]  # fmt: skip
-            anchored = [str(folder / name) for name in names]
-            values[key] = Value(anchored if isinstance(value, list) else anchored[0], origin)
+            faults += [f"{values[key].place}: {key}: {name!r} names no file in the profile's folder"
+                       for name in values[key].names() if not inside(folder, name)]  # fmt: skip
+            values[key] = values[key].renamed(lambda name: str(folder / name))
     for key in MODEL_KEYS:
         if key in values and _is_relative(key, values[key].value):
-            values[key] = Value(str(folder / values[key].value), values[key].origin)
+            values[key] = values[key].renamed(lambda name: str(folder / name))
     return values, faults
+
+
+def as_written(values: Mapping[str, Value], folder: Path) -> dict[str, Value]:
+    """Values as a profile in that folder would hold them: the other way round than when it is read."""
+
+    def seen(name: str) -> str:
+        return str(Path(name).relative_to(folder)) if Path(name).is_relative_to(folder) else name
+
+    moved = {key: values[key].renamed(seen) for key in FILE_KEYS
+             if key in values and values[key].layer == "profile"}  # fmt: skip
+    return {**values, **moved}
+
+
+def _short(value: Any) -> str:
+    """A value as Python shows it, as far as it fits a line."""
+    shown = repr(value)
+    return shown if len(shown) <= 80 else shown[:80] + "…"
 
 
 def _is_relative(key: str, name: str) -> bool:

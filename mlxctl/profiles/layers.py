@@ -10,17 +10,20 @@ from mlxctl.profiles.files import Profile, Value, unknown_key
 from mlxctl.profiles.search import chain, unnamed
 from mlxctl.settings import Settings
 
+# Settings that stand for each other: a layer that sets one of them replaces the other.
+_EITHER = (frozenset({"prompt.system", "prompt.system_file"}),)
 # Variables of the program itself, beside those that set a setting.
 OWN_VARIABLES = ("MLXCTL_PROFILE", "MLXCTL_DEBUG")
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """What a run will use. profile: the one in use and those it extends, the strongest first; empty for none."""
+    """What a run will use. profile: the one in use and those it extends, the strongest first. unset: as asked for."""
 
     settings: Settings
     values: Mapping[str, Value]
     profile: Sequence[Profile] = ()
+    unset: Sequence[str] = ()
 
 
 def load_profile(name: str) -> Settings:
@@ -37,10 +40,12 @@ def resolve(flags: Mapping[str, Any], environ: Mapping[str, str], profile: str |
     """
     name = profile if profile is not None else environ.get("MLXCTL_PROFILE") or None
     found = chain(name) if name is not None else unnamed()
-    values = _dropped(_defaults() | _merged(found), unset)
-    values |= dict(_from_variables(environ))
-    values |= {key: _from_flag(key, value) for key, value in flags.items()}
-    return _resolved(values, name or (found[0].name if found else None), found)
+    values = _defaults()
+    for layer in reversed(found):
+        values = _over(values, layer.values)
+    values = _over(_dropped(values, unset), dict(_from_variables(environ)))
+    values = _over(values, {key: _from_flag(key, value) for key, value in flags.items()})
+    return _resolved(values, name or (found[0].name if found else None), found, unset)
 
 
 def resolve_as_upstream(flags: Mapping[str, Any], profile: str | None, defaults: Mapping[str, Any]) -> Resolved:
@@ -49,24 +54,30 @@ def resolve_as_upstream(flags: Mapping[str, Any], profile: str | None, defaults:
     Flags are taken as they are, as mlx_lm.generate takes them.
     """
     found = chain(profile) if profile is not None else []
-    values = _defaults() | {key: Value(value, "default") for key, value in defaults.items()} | _merged(found)
-    values |= {key: Value(value, f"flag {options.by_key()[key].flag_name}") for key, value in flags.items()}
-    return _resolved(values, profile, found, upstream_rules=True)
+    values = _defaults() | {key: Value(value) for key, value in defaults.items()}
+    for layer in reversed(found):
+        values = _over(values, layer.values)
+    values = _over(values, {key: Value(value, "flag", options.by_key()[key].flag_name) for key, value in flags.items()})
+    return _resolved(values, profile, found, (), upstream_rules=True)
 
 
 def _defaults() -> dict[str, Value]:
-    return {option.key: Value(option.default, "default") for option in options.options()}
+    return {option.key: Value(option.default) for option in options.options()}
 
 
-def _merged(profiles: Sequence[Profile]) -> dict[str, Value]:
-    """What a chain of profiles sets; of one key, the first profile's value."""
-    return {key: value for profile in reversed(profiles) for key, value in profile.values.items()}
+def _over(values: Mapping[str, Value], layer: Mapping[str, Value]) -> dict[str, Value]:
+    """Put a layer over those below it."""
+    merged = {**values, **layer}
+    for either in _EITHER:
+        if either & layer.keys():
+            merged |= {key: Value(None) for key in either - layer.keys()}
+    return merged
 
 
-def _resolved(values: Mapping[str, Value], name: str | None, found: Sequence[Profile], *,
-              upstream_rules: bool = False) -> Resolved:  # fmt: skip
+def _resolved(values: Mapping[str, Value], name: str | None, found: Sequence[Profile],
+              unset: Sequence[str], *, upstream_rules: bool = False) -> Resolved:  # fmt: skip
     plain = {key: value.value for key, value in values.items()}
-    return Resolved(options.build(plain, profile=name, upstream_rules=upstream_rules), values, found)
+    return Resolved(options.build(plain, profile=name, upstream_rules=upstream_rules), values, found, unset)
 
 
 def _dropped(values: dict[str, Value], unset: Sequence[str]) -> dict[str, Value]:
@@ -76,7 +87,7 @@ def _dropped(values: dict[str, Value], unset: Sequence[str]) -> dict[str, Value]
         option = options.by_key().get(key)
         if option is None:
             del values[key]
-        elif values[key].origin != "default":
+        elif values[key].layer != "default":
             values[key] = Value(option.default, "--unset")
     return values
 
@@ -102,7 +113,7 @@ def _from_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
                 value = options.parse(rows[name], text)
             except ValueError as error:
                 raise UsageError(f"{name}: {error}") from None
-            yield rows[name].key, Value(value, f"variable {name}")
+            yield rows[name].key, Value(value, "variable", name)
         elif name.startswith("MLXCTL_") and name not in OWN_VARIABLES:
             raise UsageError(_unknown_variable(name, [*rows, *OWN_VARIABLES]))
 
@@ -121,6 +132,6 @@ def _unknown_variable(name: str, known: Sequence[str]) -> str:
 def _from_flag(key: str, value: Any) -> Value:
     option = options.by_key()[key]
     try:
-        return Value(options.check(option, value), f"flag {option.flag_name}")
+        return Value(options.check(option, value), "flag", option.flag_name)
     except ValueError as error:
         raise UsageError(f"{option.flag_name}: {error}") from None

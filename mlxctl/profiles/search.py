@@ -6,39 +6,59 @@ from pathlib import Path
 
 from mlxctl import paths
 from mlxctl.errors import ProfileError, UsageError
-from mlxctl.profiles.files import Profile, read
+from mlxctl.profiles.files import Profile, examine
 
 _TRUST = "model.trust_remote_code"
 
 
 def chain(name: str) -> list[Profile]:
-    """A profile and those it extends, the strongest first. Raises UsageError for a missing or circular parent."""
+    """A profile and those it extends, the strongest first.
+
+    Raises UsageError when there is no such profile, ProfileError with every fault of any of them, a missing or
+    circular parent included.
+    """
     found: list[Profile] = []
-    wanted: str | None = name
-    while wanted is not None:
-        path = find(wanted, said_by=found)
-        if path.resolve() in [profile.path.resolve() for profile in found]:
-            names = " -> ".join([*(profile.name for profile in found), wanted])
-            raise UsageError(f"profile {name}: extends goes in a circle: {names}")
-        found.append(read(path))
-        wanted = found[-1].extends
+    faults: list[str] = []
+    path = find(name)
+    while True:
+        profile, wrong = examine(path)
+        found.append(profile)
+        faults += wrong
+        if profile.extends is None:
+            break
+        try:
+            path = _parent(found)
+        except ProfileError as error:
+            faults.append(error.message)
+            break
+    if faults:
+        raise ProfileError("\n".join(faults))
     return found
 
 
-def find(name: str, said_by: Sequence[Profile] = ()) -> Path:
-    """The file of a profile, given by name or path. said_by: the profiles that led here by what they extend.
+def _parent(found: Sequence[Profile]) -> Path:
+    """The file that the last of a chain extends; a path in a profile is relative to its folder."""
+    last = found[-1]
+    wanted = last.extends or ""
+    names = " -> ".join([*(profile.name for profile in found), wanted])
+    try:
+        path = find(str(last.path.parent / wanted) if is_path(wanted) and not wanted.startswith("~") else wanted)
+    except UsageError as error:
+        raise ProfileError(f"{last.extends_place}: extends: {error.message} ({names})") from None
+    if path.resolve() in [profile.path.resolve() for profile in found]:
+        raise ProfileError(f"{last.extends_place}: extends: goes in a circle: {names}")
+    return path
 
-    A path in a profile is relative to its folder.
-    """
-    by = f" (extended by {' -> '.join(profile.name for profile in said_by)})" if said_by else ""
+
+def find(name: str) -> Path:
+    """The file of a profile, given by name or path."""
+    if not name:
+        raise UsageError("profile: an empty name names nothing")
+    path = paths.expand(name if is_path(name) else f"{name}.toml")
     if is_path(name):
-        path = paths.expand(str(Path(said_by[-1].path.parent, name) if said_by else name))
         if path.is_file():
             return path
-        raise UsageError(f"profile {name}: {'not a file' if path.exists() else 'no such file'}{by}")
-    if not name:
-        raise UsageError(f"profile: an empty name names nothing{by}")
-    paths.expand(f"{name}.toml")
+        raise UsageError(f"profile {name}: {'not a file' if path.exists() else 'no such file'}")
     for folder in folders():
         path = folder / f"{name}.toml"
         if path.is_file():
@@ -46,7 +66,7 @@ def find(name: str, said_by: Sequence[Profile] = ()) -> Path:
     import difflib
 
     near = difflib.get_close_matches(name, {path.stem for path in everywhere()}, 1)
-    raise UsageError(f"profile {name}: not found{by}" + (f"; did you mean {near[0]}?" if near else ""))
+    raise UsageError(f"profile {name}: not found" + (f"; did you mean {near[0]}?" if near else ""))
 
 
 def is_path(name: str) -> bool:
@@ -56,7 +76,8 @@ def is_path(name: str) -> bool:
 
 def folders() -> list[Path]:
     """Where profiles are looked for, the nearest first."""
-    return [*_project_folders(), user_folder(), paths.shipped_dir("profiles")]
+    found = [*project_folders(), user_folder(), paths.shipped_dir("profiles")]
+    return list({folder.resolve(): folder for folder in reversed(found)}.values())[::-1]
 
 
 def user_folder() -> Path:
@@ -82,13 +103,13 @@ def unnamed() -> list[Profile]:
             found = chain(str(path))
             trust = next((p.values[_TRUST] for p in found if _TRUST in p.values), None)
             if trust is not None and trust.value and not path.is_relative_to(paths.config_dir()):
-                raise ProfileError(f"{trust.origin}: {_TRUST}: a profile that nobody named may not set it",
+                raise ProfileError(f"{trust.place}: {_TRUST}: a profile that nobody named may not set it",
                                    hint="name the profile with -P, or give --trust-remote-code")  # fmt: skip
             return found
     return []
 
 
-def _project_folders() -> Iterator[Path]:
+def project_folders() -> Iterator[Path]:
     """`.mlxctl/` and `profiles/` of the working directory and its parents, not above the repository or the home
     directory."""
     try:

@@ -1,0 +1,43 @@
+"""Files written whole or not at all, whatever happens meanwhile."""
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file that is not there yet, for its owner alone; FileExistsError, and nothing changed, when it is."""
+    with _aside(path, data) as source:
+        try:
+            os.link(source, path)  # unlike a rename, it never takes another's place
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            if path.exists():
+                raise FileExistsError from None
+            source.rename(path)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Put new contents in the place of a file's; its mode stays, and a link stays a link."""
+    path = path.resolve()
+    with _aside(path, data) as source:
+        source.chmod(stat.S_IMODE(path.stat().st_mode))
+        source.rename(path)
+
+
+@contextmanager
+def _aside(path: Path, data: bytes) -> Iterator[Path]:
+    """The data in a temporary file of the same folder, on the disk."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".tmp", delete=False) as file:
+        source = Path(file.name)
+        try:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            yield source
+        finally:
+            source.unlink(missing_ok=True)
