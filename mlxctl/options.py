@@ -127,8 +127,22 @@ def check(option: Option, value: Any) -> Any:
     except (msgspec.ValidationError, OverflowError):
         good = False
     if not good:
-        raise ValueError(f"expected {describe(option)}, got {value!r}")
+        raise ValueError(f"expected {describe(option)}, got {shown(value)}")
     return found
+
+
+def shown(value: Any) -> str:
+    """A value as Python writes it, as far as it fits a line."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of too many digits"
+    return text if len(text) <= 120 else f"{text[:120]}…"
+
+
+def named(name: str) -> str:
+    """A name as it is, or as Python writes it where that is not one short line."""
+    return name if name.isprintable() and len(name) <= 120 else shown(name)
 
 
 def _finite(value: Any) -> bool:
@@ -146,7 +160,7 @@ def parse(option: Option, text: str) -> Any:
     try:
         return check(option, _read(option, text))
     except (ValueError, RecursionError, msgspec.MsgspecError):
-        raise ValueError(f"expected {describe(option)}, got {text!r}") from None
+        raise ValueError(f"expected {describe(option)}, got {shown(text)}") from None
 
 
 def as_text(option: Option, text: str) -> str:

@@ -34,7 +34,8 @@ def expand(name: str) -> Path:
         path = Path(name).expanduser()
         path.exists()  # a name too long, or with a null character, fails here rather than anywhere later
     except (RuntimeError, ValueError, OSError) as error:
-        raise UsageError(f"{name[:80]!r}: no such path ({first_line(error)})") from None
+        why = error.strerror if isinstance(error, OSError) else first_line(error)
+        raise UsageError(f"{name[:80]!r}: no such path ({why})") from None
     return path
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mlxctl import rules
 from mlxctl.errors import ProfileError, UsageError
+from mlxctl.options import shown
 from mlxctl.profiles.files import FILE_KEYS, Value
 from mlxctl.profiles.layers import resolve
 
@@ -38,5 +39,12 @@ def check(name: str) -> Report:
 def _missing_files(values: Mapping[str, Value]) -> Iterator[str]:
     for key in FILE_KEYS:
         for name in values[key].names():
-            if not Path(name).is_file():
-                yield f"{values[key].place}: {key}: no such file: {name}"
+            if not _is_file(name):
+                yield f"{values[key].place}: {key}: no such file: {shown(name)}"
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except OSError:  # too long for a name
+        return False

@@ -128,21 +128,30 @@ def _deep(data: Any) -> bool:
     """Whether tables and lists lie in each other beyond what we take."""
     level = [data]
     for _ in range(_DEEPEST):
-        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)
-                 if isinstance(inner, dict | list)]  # fmt: skip
+        level = [inner for item in level for inner in _inner(item) if isinstance(inner, dict | list)]
     return bool(level)
+
+
+def _inner(value: Any) -> list[Any]:
+    """What lies in a table or a list."""
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+
+
+def _huge(value: Any) -> bool:
+    """Whether a whole number beyond TOML's 64 bits is in it: what is made of a template's arguments knows no others."""
+    return any(map(_huge, _inner(value))) or (isinstance(value, int) and not -(2**63) <= value < 2**63)
 
 
 def _entries(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, Any, str | None]]:
     """(path in the file, key, value, fault) of everything in a parsed profile."""
     for name, table in data.items():
         if name in _TOP:
-            fault = None if isinstance(table, str) else f"{name}: expected text, got {_short(table)}"
+            fault = None if isinstance(table, str) else f"{name}: expected text, got {options.shown(table)}"
             yield (name,), name, table, fault
         elif name not in TABLES:
             yield (name,), name, None, unknown_key(name, [*TABLES, *_TOP])
         elif not isinstance(table, dict):
-            yield (name,), name, None, f"{name}: expected a table, got {_short(table)}"
+            yield (name,), name, None, f"{name}: expected a table, got {options.shown(table)}"
         else:
             yield from _section(name, table)
 
@@ -152,7 +161,7 @@ def _section(name: str, table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, .
         key, where = f"{name}.{own}", (name, own)
         option = options.by_key().get(key)
         if name == "template":
-            yield where, key, value, None
+            yield where, key, value, f"{options.named(key)}: a whole number beyond 64 bits" if _huge(value) else None
         elif option is None:
             yield where, key, None, unknown_key(key, [o.key for o in options.options() if o.in_profile])
         else:
@@ -174,6 +183,7 @@ def unknown_key(key: str, known: Sequence[str]) -> str:
     section, _, name = key.rpartition(".")
     here = {k.rpartition(".")[2]: k for k in known if k.rpartition(".")[0] == section}
     anywhere = {k.rpartition(".")[2]: k for k in known}
+    key = options.named(key)
     if name in anywhere:
         return f"{key}: no such key; did you mean {anywhere[name]}?"
     for names, cutoff in ((here, 0.6), (anywhere, 0.75)):
@@ -187,7 +197,7 @@ def _anchor(values: dict[str, Value], folder: Path) -> tuple[dict[str, Value], l
     faults = []
     for key in FILE_KEYS:
         if key in values:
-            faults += [f"{values[key].place}: {key}: {name!r} names no file in the profile's folder"
+            faults += [f"{values[key].place}: {key}: {options.shown(name)} names no file in the profile's folder"
                        for name in values[key].names() if not inside(folder, name)]  # fmt: skip
             values[key] = values[key].renamed(lambda name: str(folder / name))
     for key in MODEL_KEYS:
@@ -205,12 +215,6 @@ def as_written(values: Mapping[str, Value], folder: Path) -> dict[str, Value]:
     moved = {key: values[key].renamed(seen) for key in FILE_KEYS
              if key in values and values[key].layer == "profile"}  # fmt: skip
     return {**values, **moved}
-
-
-def _short(value: Any) -> str:
-    """A value as Python shows it, as far as it fits a line."""
-    shown = repr(value)
-    return shown if len(shown) <= 80 else shown[:80] + "…"
 
 
 def _is_relative(key: str, name: str) -> bool:

@@ -10,14 +10,14 @@ from typing import Any
 
 from mlxctl import paths
 from mlxctl.errors import ResourceError, UsageError
-from mlxctl.options import by_key
+from mlxctl.options import by_key, shown
 from mlxctl.profiles.files import FILE_KEYS, MODEL_KEYS, Value, inside
 from mlxctl.profiles.layers import Resolved
 from mlxctl.profiles.search import find, is_path, project_folders, user_folder
 from mlxctl.profiles.text import document
 from mlxctl.writing import write_new
 
-_NAME = re.compile(r"[^\W_][\w.+-]*")
+_NAME = re.compile(r"[^\W_][\w.+-]{0,99}")
 
 # Flags of one call that a profile holds under other keys.
 _KEPT_ELSEWHERE = ("request.chat_template_config", "request.think", "request.verbose")
@@ -86,7 +86,8 @@ def _place(name: str, user: bool) -> Path:
             raise UsageError(f"profile {name}: the path of a profile ends in .toml")
         return paths.expand(name).absolute()
     if not _NAME.fullmatch(name):
-        raise UsageError(f"profile {name!r}: a name is made of letters, digits and . _ + -, a letter or digit first")
+        raise UsageError(f"profile {shown(name)}: a name is up to 100 letters, digits and . _ + -"
+                         " and begins with a letter or digit")  # fmt: skip
     folders = [user_folder()] if user else [f for f in project_folders() if f.name == ".mlxctl"]
     path = (folders[0] if folders else paths.here() / ".mlxctl") / f"{name}.toml"
     return paths.expand(str(path))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mlxctl import paths
 from mlxctl.errors import ProfileError, UsageError
+from mlxctl.options import named
 from mlxctl.profiles.files import Profile, examine
 
 _TRUST = "model.trust_remote_code"
@@ -40,7 +41,7 @@ def _parent(found: Sequence[Profile]) -> Path:
     """The file that the last of a chain extends; a path in a profile is relative to its folder."""
     last = found[-1]
     wanted = last.extends or ""
-    names = " -> ".join([*(profile.name for profile in found), wanted])
+    names = " -> ".join([*(profile.name for profile in found), named(wanted)])
     try:
         path = find(str(last.path.parent / wanted) if is_path(wanted) and not wanted.startswith("~") else wanted)
     except UsageError as error:
@@ -58,7 +59,7 @@ def find(name: str) -> Path:
     if is_path(name):
         if path.is_file():
             return path
-        raise UsageError(f"profile {name}: {'not a file' if path.exists() else 'no such file'}")
+        raise UsageError(f"profile {named(name)}: {'not a file' if path.exists() else 'no such file'}")
     for folder in folders():
         path = folder / f"{name}.toml"
         if path.is_file():
@@ -66,7 +67,7 @@ def find(name: str) -> Path:
     import difflib
 
     near = difflib.get_close_matches(name, {path.stem for path in everywhere()}, 1)
-    raise UsageError(f"profile {name}: not found" + (f"; did you mean {near[0]}?" if near else ""))
+    raise UsageError(f"profile {named(name)}: not found" + (f"; did you mean {near[0]}?" if near else ""))
 
 
 def is_path(name: str) -> bool:

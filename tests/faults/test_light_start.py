@@ -19,15 +19,33 @@ ERRORS = [
     ("run", "--max-tokens", "many", "hi"),
     ("run", "-f", "missing.txt", "hi"),
     ("run", "-P", "missing", "hi"),
+    ("run", "--unset", "tmp", "hi"),
+    ("profile", "shwo"),
+    ("profile", "show", "missing"),
     ("run", "--messages", "missing.json"),
     ("run", "--stats-file", "/nowhere/x", "hi"),
     ("run", "--chat-template-config", "{", "hi"),
 ]
-HELP = [("--help",), ("-h",), ("--version",), ("run", "--help"), ("generate", "--help")]
+PROFILE = [
+    ("profile", "list"),
+    ("profile", "show", "demo", "--origin"),
+    ("profile", "validate"),
+    ("profile", "schema"),
+    ("profile", "new", "x", "--from", "run -P demo --temp 1"),
+]
+HELP = [
+    ("--help",),
+    ("-h",),
+    ("--version",),
+    ("run", "--help"),
+    ("generate", "--help"),
+    ("profile", "--help"),
+    ("profile", "new", "-h"),
+]
 OTHER = [(), ("generate", "--nope"), ("generate", "--max-tokens", "many")]  # their errors have more lines
 
 
-@pytest.mark.parametrize("args", [*HELP, *ERRORS, *OTHER], ids=" ".join)
+@pytest.mark.parametrize("args", [*HELP, *ERRORS, *OTHER, *PROFILE], ids=" ".join)
 def test_imports_nothing_heavy(mlxctl: Program, args: tuple[str, ...]) -> None:
     """-X importtime tells on stderr what is imported."""
     done = subprocess.run(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from conftest import REPO, Program
+from conftest import BIN, REPO, Program
 
 README = (REPO / "README.md").read_text(encoding="utf-8")
 
@@ -40,8 +40,30 @@ def test_schema_refuses_less(mlxctl: Program, tiny: Callable[[str], str]) -> Non
 
 def test_profile_is_valid(mlxctl: Program, tiny: Callable[[str], str], work: Path) -> None:
     (work / "short.toml").write_text(blocks("toml")[0])
+    (work / "house-rules.txt").write_text("Be kind.")
+    assert mlxctl("profile", "validate", "short.toml").code == 0
     done = mlxctl("run", "-P", "./short.toml", "--model", tiny("stopper"), "--dry-run", "hi")
-    assert (done.code, "sampler.temp = 0.7  # short.toml:8" in done.out) == (0, True), done
+    assert (done.code, "sampler.temp = 0.7  # short.toml:9" in done.out) == (0, True), done
+    assert "Be kind." in done.out
+
+
+@pytest.mark.demo
+def test_the_walk(demo_env: dict[str, str], tmp_path: Path) -> None:
+    """A profile is written, edited and used from a folder below, as the README says; the editor does as it says too."""
+    walk = README.partition("<!-- walk -->\n```sh\n")[2].partition("```")[0]
+    assert 'extends = "demo", and in [sampler] temp = 0.3' in walk
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i -e 's/^#extends = .*/extends = \"demo\"/' -e 's/^#temp = .*/temp = 0.3/' $1\n")
+    editor.chmod(0o755)
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    env = {**demo_env, "EDITOR": str(editor), "PATH": f"{BIN}:{demo_env['PATH']}", "MLXCTL_MAX_TOKENS": "20"}
+    done = subprocess.run(["bash", "-euc", walk], env=env, cwd=fresh, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    written, *shown, answer = done.stdout.strip().splitlines()
+    assert written == f"{fresh}/project/.mlxctl/review.toml"
+    assert {'path = "builtin:smollm2-135m"', "temp = 0.3", "max_tokens = 20"} <= set(shown)
+    assert len(answer.split()) > 3
 
 
 @pytest.mark.demo
