@@ -1,5 +1,5 @@
-"""Write what is made from the code: parts of README, between `<!-- NAME -->` and `<!-- end NAME -->`, and the JSON
-Schema of profiles.
+"""Write what is made from the code: parts of README, between `<!-- NAME -->` and `<!-- end NAME -->`, the JSON
+Schema of profiles, and the completion scripts.
 
 `docs.py` rewrites them, `docs.py --check` fails when they are stale.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from completions import scripts
 from mlxctl import options
 from mlxctl.errors import ExitStatus
 from mlxctl.events import SCHEMA, Done
@@ -70,15 +71,18 @@ def fill(text: str) -> str:
 
 def generated() -> dict[Path, str]:
     """The text of every file that is made from the code, in part or whole."""
-    return {README: fill(README.read_text(encoding="utf-8")), ROOT / "profiles" / "schema.json": schema_text()}
+    readme = {README: fill(README.read_text(encoding="utf-8"))}
+    completions = {ROOT / "completions" / name: text for name, text in scripts().items()}
+    return {**readme, ROOT / "profiles" / "schema.json": schema_text(), **completions}
 
 
 def main() -> None:
-    stale = [path for path, text in generated().items() if not path.exists() or path.read_text("utf-8") != text]
+    texts = generated()
+    stale = [path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text]
     if "--check" in sys.argv[1:] and stale:
         raise SystemExit(f"stale: {', '.join(path.name for path in stale)}: run `make docs`")
     for path in stale:
-        path.write_text(generated()[path], encoding="utf-8")
+        path.write_text(texts[path], encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ COMMANDS = {
     "run": "Answer one prompt, streamed",
     "generate": "Do what mlx_lm.generate does, flag for flag",
     "profile": "Named settings: list, show, write and check them",
+    "completion": "Print the script that completes command lines in bash, zsh or fish",
 }
 
 

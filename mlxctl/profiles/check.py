@@ -19,8 +19,11 @@ class Report:
     warnings: list[str] = field(default_factory=list)
 
 
-def check(name: str) -> Report:
-    """Check a profile, given by name or path, with those it extends and the files it reads."""
+def check(name: str, in_place_of: Path | None = None) -> Report:
+    """Check a profile, given by name or path, with those it extends and the files it reads.
+
+    in_place_of: the file whose place it would take; it cannot be its parent then.
+    """
     try:
         resolved = resolve({}, {}, name)
     except ProfileError as error:
@@ -28,6 +31,8 @@ def check(name: str) -> Report:
     except UsageError as error:
         return Report([error.message])
     path = resolved.profile[0].path
+    if in_place_of is not None and in_place_of.resolve() in [parent.path.resolve() for parent in resolved.profile]:
+        return Report([f"{resolved.profile[0].extends_place}: extends: goes in a circle, back to {in_place_of}"])
     findings = list(rules.for_settings(resolved.settings))
     faults = [f"{path}: {finding.message}" for finding in findings if finding.fatal]
     return Report(

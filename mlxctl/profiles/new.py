@@ -119,9 +119,14 @@ def _template(resolved: Resolved) -> dict[str, Any]:
 
 
 def _parent(resolved: Resolved, folder: Path) -> str:
-    """What `extends` must say for the run's profile: its name, or its path as seen from the new one."""
+    """What `extends` must say for the run's profile: its name, or its path where the name would not do.
+
+    A profile for all projects finds no profile of this one by its name.
+    """
     name, path = resolved.settings.profile or "", resolved.profile[0].path
-    return _seen_from(folder, path) if is_path(name) else name
+    everywhere = (user_folder(), paths.shipped_dir("profiles"))
+    elsewhere = folder == user_folder() and path.parent not in everywhere
+    return _seen_from(folder, path) if is_path(name) or elsewhere else name
 
 
 def _refuse_circle(path: Path, extends: str, resolved: Resolved) -> None:

@@ -320,6 +320,16 @@ def test_new_shadowing_its_own_parent_is_refused(mlxctl: Program, write: Write) 
     assert not (mlxctl.cwd / ".mlxctl").exists()
 
 
+def test_a_profile_for_all_projects_finds_its_parent_from_everywhere(mlxctl: Program, write: Write) -> None:
+    """The parent is one of this project, whose name means nothing elsewhere."""
+    write(".mlxctl/base.toml", "[sampler]\ntemp = 0.9")
+    assert mlxctl("profile", "new", "mine", "--user", "--from", "run -P base --top-k 3").code == 0
+    elsewhere = mlxctl.cwd / "else"
+    (elsewhere / ".git").mkdir(parents=True)
+    shown = Program("mlxctl", mlxctl.env, elsewhere)("profile", "show", "mine")
+    assert (shown.code, shown.out) == (0, "[sampler]\ntemp = 0.9\ntop_k = 3\n")
+
+
 def test_models_and_adapters_given_by_path(mlxctl: Program, tiny: Tiny, write: Write) -> None:
     """A path that was relative to the working directory is relative to the profile; a repository's name stays."""
     (mlxctl.cwd / "models" / "mine").mkdir(parents=True)
@@ -509,6 +519,17 @@ def test_edit_that_comes_to_nothing(editor: str, status: int, words: str, mlxctl
     found, err = edit(mlxctl, "x", editor)
     assert found == status and words in err
     assert path.read_text() == "# as it was" and toml_files(path.parent) == ["x.toml"]
+
+
+def test_edit_into_a_circle(mlxctl: Program, write: Write) -> None:
+    """The draft has another name than the profile whose place it would take."""
+    path = write(".mlxctl/x.toml", "# nothing\n")
+    write(".mlxctl/y.toml", "extends = 'x'")
+    for parent in ("x", "y"):
+        status, err = edit(mlxctl, "x", f"""sed -i '$a extends = "{parent}"'""")
+        assert status == 2 and f"{path}:2: extends: goes in a circle" in err
+        (path.parent / ".x.draft.toml").unlink()
+    assert path.read_text() == "# nothing\n"
 
 
 def test_edit_while_somebody_else_does(mlxctl: Program, write: Write) -> None:

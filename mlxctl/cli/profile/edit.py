@@ -43,7 +43,7 @@ def _leave(app: App, draft: Path, before: bytes) -> None:
 def _edit(app: App, path: Path, draft: Path, before: bytes) -> int:
     while True:
         _open_editor(app, draft)
-        faults = profiles.check(str(draft)).faults
+        faults = profiles.check(str(draft), in_place_of=path).faults
         if not faults:
             return _save(app, path, draft, before)
         app.print_err("\n".join(faults).replace(str(draft), str(path)))

@@ -1,0 +1,327 @@
+# fish completion for mlxctl. Made by .ci/completions.py: do not edit.
+#
+# Nothing is started at TAB: names come from globs.
+# Shipped profiles are offered when nothing is typed yet, or when no profile of the project or the user begins with
+# what is typed: `-P re` completes your own `review`, though a `reasoning` is shipped.
+
+# Whether the cursor is in this command, and if a number is given: whether so many free words stand before it.
+function __mlxctl_at
+    set -l place
+    set -l given 0
+    set -l flag
+    set -l only_words
+    for word in (commandline -opc)[2..-1]
+        if contains -- "$place $flag" $__mlxctl_with_value
+            set flag
+        else if test -z "$only_words" -a "$word" = --
+            set only_words 1
+        else if test -z "$only_words"; and string match -q -- '-*' $word
+            set flag $word
+        else if contains -- (string trim -- "$place $word") $__mlxctl_commands
+            set -a place $word
+        else
+            set given (math $given + 1)
+        end
+    end
+    test "$place" = "$argv[1]"; or return
+    set -q argv[2]; or return 0
+    test $given = $argv[2]
+end
+
+# Whether the word before the cursor is one of these flags: its value may follow.
+function __mlxctl_after
+    contains -- (commandline -opc)[-1] $argv
+end
+
+# What is typed of a value: without its flag, raw.
+function __mlxctl_token
+    commandline -ct | string replace -r -- '^(--[^=]*=|-[A-Za-z])' ''
+end
+
+# Kinds of value
+
+function __mlxctl_profiles
+    set -l token (__mlxctl_token)
+    if string match -qr -- '/|^[.~]' "$token"
+        __mlxctl_toml_files
+        return
+    end
+    set -l near (__mlxctl_near_profiles)
+    set -l typed (string unescape -- "$token" 2>/dev/null; or string trim -l -c '"\'' -- "$token")
+    set -l begins '^'(string escape --style=regex -- "$typed")'.*'
+    set -l shipped (printf '%s\t%s\n' 'chat' 'Friendly, brief conversation' 'code' 'Writes and explains code' 'creative' 'Stories and ideas' 'demo' 'SmolLM2-135M-Instruct: small, quick, fetched once as a Python package' 'deterministic' 'The same answer every time' 'json' 'Answers with one JSON object, whose opening brace is given' 'long-context' 'Long documents in little memory: the cache in 8 bits from 2048 tokens on' 'reasoning' 'Thinks before it answers; the thoughts go to stderr')
+    set -q near[1]
+    and string match -r -- $begins $near
+    and test -n "$typed"
+    or string match -r -- $begins $shipped
+end
+
+# The profiles of the project, not above its .git or the home folder, then the user's.
+function __mlxctl_near_profiles
+    set -l folder (pwd -P)
+    set -l home (builtin realpath -- "$HOME")
+    set -l config $HOME/.config
+    set -q XDG_CONFIG_HOME[1]; and test -n "$XDG_CONFIG_HOME"; and set config $XDG_CONFIG_HOME
+    set -l folders
+    while true
+        set -a folders $folder/.mlxctl $folder/profiles
+        test -z "$folder"; or test -e "$folder/.git"; or test "$folder" = "$home"; and break
+        set folder (string replace -r '/[^/]*$' '' -- $folder)
+    end
+    for path in $folders/*.toml $config/mlxctl/profiles/*.toml
+        string match -qr '[[:cntrl:]][^/]*$' -- $path; or not test -f $path; and continue
+        string replace -r '^.*/(.*)\.toml$' '$1' -- $path
+    end
+end
+
+function __mlxctl_profile_files
+    __mlxctl_profiles
+    string match -qr -- '/|^[.~]' (__mlxctl_token); or __mlxctl_toml_files
+end
+
+# An unknown command takes files: those that fit are kept.
+function __mlxctl_toml_files
+    complete -C "__mlxctl_no_such_command "(__mlxctl_token) | string match -r '.*(?:/|\.toml)$'
+end
+
+function __mlxctl_folders
+    complete -C "__mlxctl_no_such_command "(__mlxctl_token) | string match -r '.*/$'
+end
+
+# models--org--my--model in the hub cache is org/my--model.
+function __mlxctl_models
+    for path in (__mlxctl_hub)/models--*/snapshots/*/config.json
+        set path (string match -r '/models--([^/]*)/snapshots/[^/]*/config\.json$' -- $path)[2]
+        string match -qr '[[:cntrl:]]' -- $path; or string replace -r -- -- / $path
+    end
+    printf '%s\n' builtin:smollm2-135m
+    __mlxctl_folders
+end
+
+function __mlxctl_hub
+    for name in HF_HUB_CACHE HUGGINGFACE_HUB_CACHE
+        if set -q $name; and test -n "$$name"
+            string replace -r '^~/' "$HOME/" -- $$name
+            return
+        end
+    end
+    set -l home $HOME/.cache/huggingface
+    set -q XDG_CACHE_HOME; and test -n "$XDG_CACHE_HOME"; and set home $XDG_CACHE_HOME/huggingface
+    set -q HF_HOME; and test -n "$HF_HOME"; and set home (string replace -r '^~/' "$HOME/" -- $HF_HOME)
+    echo $home/hub
+end
+
+function __mlxctl_keys
+    string split ' ' 'path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start format stats thinking model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start output.format output.stats output.thinking'
+end
+
+# The commands, made from the program
+
+set -g __mlxctl_commands 'run' 'generate' 'profile' 'completion' 'profile list' 'profile show' 'profile new' 'profile edit' 'profile validate' 'profile path' 'profile schema'
+set -g __mlxctl_with_value 'run -P' 'run --profile' 'run --unset' 'run --save-profile' 'run --model' 'run --revision' 'run --adapter-path' 'run --extra-eos-token' 'run --draft-model' 'run --num-draft-tokens' 'run --dtype' 'run --system-prompt' 'run --system-file' 'run --prefill-response' 'run -f' 'run --file' 'run --temp' 'run --top-p' 'run --min-p' 'run --min-tokens-to-keep' 'run --top-k' 'run --xtc-probability' 'run --xtc-threshold' 'run --seed' 'run --repetition-penalty' 'run --repetition-context-size' 'run --presence-penalty' 'run --presence-context-size' 'run --frequency-penalty' 'run --frequency-context-size' 'run --logit-bias' 'run --ban' 'run -m' 'run --max-tokens' 'run --stop' 'run --prefill-step-size' 'run --max-kv-size' 'run --kv-bits' 'run --kv-group-size' 'run --quantized-kv-start' 'run --format' 'run --thinking' 'run -p' 'run --prompt' 'run --messages' 'run --image' 'run --prompt-cache-file' 'run --chat-template-config' 'run --verbose' 'run --stats-file' 'generate --model' 'generate --adapter-path' 'generate --extra-eos-token' 'generate --draft-model' 'generate --num-draft-tokens' 'generate --system-prompt' 'generate --prefill-response' 'generate --temp' 'generate --top-p' 'generate --min-p' 'generate --min-tokens-to-keep' 'generate --top-k' 'generate --xtc-probability' 'generate --xtc-threshold' 'generate --seed' 'generate --max-tokens' 'generate -m' 'generate --prefill-step-size' 'generate --max-kv-size' 'generate --kv-bits' 'generate --kv-group-size' 'generate --quantized-kv-start' 'generate --prompt' 'generate -p' 'generate --image' 'generate --prompt-cache-file' 'generate --chat-template-config' 'generate --verbose' 'generate -P' 'generate --profile' 'profile list --format' 'profile show --unset' 'profile show --model' 'profile show --revision' 'profile show --adapter-path' 'profile show --extra-eos-token' 'profile show --draft-model' 'profile show --num-draft-tokens' 'profile show --dtype' 'profile show --system-prompt' 'profile show --system-file' 'profile show --prefill-response' 'profile show -f' 'profile show --file' 'profile show --temp' 'profile show --top-p' 'profile show --min-p' 'profile show --min-tokens-to-keep' 'profile show --top-k' 'profile show --xtc-probability' 'profile show --xtc-threshold' 'profile show --seed' 'profile show --repetition-penalty' 'profile show --repetition-context-size' 'profile show --presence-penalty' 'profile show --presence-context-size' 'profile show --frequency-penalty' 'profile show --frequency-context-size' 'profile show --logit-bias' 'profile show --ban' 'profile show -m' 'profile show --max-tokens' 'profile show --stop' 'profile show --prefill-step-size' 'profile show --max-kv-size' 'profile show --kv-bits' 'profile show --kv-group-size' 'profile show --quantized-kv-start' 'profile show --thinking' 'profile show --format' 'profile new --from' 'profile new --description'
+
+complete -c mlxctl -e
+complete -c mlxctl -f
+
+# mlxctl
+complete -c mlxctl -n "__mlxctl_at '' 0" -a run -d 'Answer one prompt, streamed'
+complete -c mlxctl -n "__mlxctl_at '' 0" -a generate -d 'Do what mlx_lm.generate does, flag for flag'
+complete -c mlxctl -n "__mlxctl_at '' 0" -a profile -d 'Named settings: list, show, write and check them'
+complete -c mlxctl -n "__mlxctl_at '' 0" -a completion -d 'Print the script that completes command lines in bash, zsh or fish'
+complete -c mlxctl -n "__mlxctl_at ''" -l version -d 'Show the version and exit'
+complete -c mlxctl -n "__mlxctl_at ''" -s h -l help -d 'Show this message and exit'
+
+# mlxctl run
+complete -c mlxctl -n "__mlxctl_at 'run'" -s P -l profile -r -f -a '(__mlxctl_profiles)' -d 'Named settings: a profile, or the path of one'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l unset -r -f -a '(__mlxctl_keys)' -d 'Do without the profile\'s value for KEY, such as temp or sampler.temp'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l save-profile -r -f -d 'When the answer is there, keep the flags as a new profile'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l model -r -f -a '(__mlxctl_models)' -d 'Model: a local folder, a Hugging Face repository or builtin:NAME (default: mlx-community/Llama-3.2-3B-Instruct-4bit)'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l revision -r -f -d 'Branch, tag or commit of the repository'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l adapter-path -r -f -a '(__mlxctl_folders)' -d 'Folder of a trained adapter'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l trust-remote-code -d 'Let the model\'s folder run its own Python code'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l no-trust-remote-code -d 'Undo --trust-remote-code'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l extra-eos-token -r -f -d 'One more token that ends the answer; id:7 for an id'
+complete -c mlxctl -n "__mlxctl_at 'run'" -o qa -l quantize-activations -d 'Quantize activations as the layer\'s weights are'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l no-quantize-activations -d 'Undo --quantize-activations'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l draft-model -r -f -a '(__mlxctl_models)' -d 'A smaller model with the same tokenizer, for speculative decoding'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l num-draft-tokens -r -f -d 'Tokens drafted at a time'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l dtype -r -f -a 'auto native float32 float16 bfloat16' -d 'Compute in this type; auto: float32 for half-precision models on a CPU, else as stored'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l system-prompt -r -f -d 'System prompt'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l system-file -r -F -d 'System prompt from a file'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l prefill-response -r -f -d 'The answer begins with this text'
+complete -c mlxctl -n "__mlxctl_at 'run'" -s f -l file -r -F -d 'Text file that goes before the question'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l ignore-chat-template -d 'Hand the model the bare text'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l no-ignore-chat-template -d 'Undo --ignore-chat-template'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l use-default-chat-template -d 'Accepted as upstream does; it has no effect there either'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l no-use-default-chat-template -d 'Undo --use-default-chat-template'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l temp -r -f -d 'Temperature; 0 always takes the likeliest token'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l top-p -r -f -d 'Keep the likeliest tokens that hold this much probability; 1 keeps all'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l min-p -r -f -d 'Drop tokens less likely than this share of the likeliest'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l min-tokens-to-keep -r -f -d 'Tokens that min-p always keeps'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l top-k -r -f -d 'Keep this many of the likeliest tokens; 0 keeps all'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l xtc-probability -r -f -d 'How often XTC drops the likeliest tokens'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l xtc-threshold -r -f -d 'Probability above which XTC may drop a token'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l seed -r -f -d 'Seed of the random numbers (default: a new one, reported)'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l repetition-penalty -r -f -d 'Divide the logits of recent tokens; 1 does nothing'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l repetition-context-size -r -f -d 'Tokens the repetition penalty looks back'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l presence-penalty -r -f -d 'Take this off the logit of a recent token'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l presence-context-size -r -f -d 'Tokens the presence penalty looks back'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l frequency-penalty -r -f -d 'Take this off for each recent use of a token'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l frequency-context-size -r -f -d 'Tokens the frequency penalty looks back'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l logit-bias -r -f -d 'Add BIAS to the logit of a token (text of one token, or id:7)'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l ban -r -f -d 'Never produce this token (text of one token, or id:7)'
+complete -c mlxctl -n "__mlxctl_at 'run'" -s m -l max-tokens -r -f -d 'Most tokens to generate; -1: no limit (default: what is left of the model\'s context)'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l stop -r -f -d 'Text that ends the answer; it is not printed'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l prefill-step-size -r -f -d 'Prompt tokens processed at a time'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l max-kv-size -r -f -d 'Most tokens the cache holds; older ones are dropped'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l kv-bits -r -f -a '2 3 4 5 6 8' -d 'Quantize the cache to this many bits'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l kv-group-size -r -f -a '32 64 128' -d 'Group size of the quantized cache'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l quantized-kv-start -r -f -d 'Tokens in the cache before it is quantized'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l format -r -f -a 'text json jsonl classic' -d 'How the answer is written; classic is the layout of mlx_lm.generate'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l stats -f -a 'auto always never json' -d 'Timing on stderr: always, never, json (default: when it is a terminal)'
+complete -c mlxctl -n "__mlxctl_at 'run'; and __mlxctl_after --stats" -f -a 'auto always never json'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l no-stats -d 'No timing on stderr'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l thinking -r -f -a 'show hide stderr' -d 'Where the model\'s thinking goes in text output'
+complete -c mlxctl -n "__mlxctl_at 'run'" -s p -l prompt -r -f -d 'The question (\'-\' reads stdin)'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l messages -r -F -d 'JSON file with an OpenAI-style message list'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l image -r -F -d 'Image for the next placeholder of the prompt'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l prompt-cache-file -r -F -d 'Start from a cache that mlx_lm.cache_prompt wrote'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l chat-template-config -r -f -d 'Arguments for the chat template, as a JSON object'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l think -d 'Ask the template for thinking, or for none'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l no-think -d 'Undo --think'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l escapes -d 'Read \\n and \\t in the question as newline and tab'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l allow-special -d 'Let text such as <|im_end|> become the special token'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l verbose -r -f -a 'true false' -d 'True: the layout of mlx_lm.generate; False: the answer alone'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l dry-run -d 'Show the settings and the rendered prompt; load no weights'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l offline -d 'Never use the network'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l no-offline -d 'Undo --offline'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l fail-on-length -d 'Exit with 10 when the answer was cut by the token limit'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l no-fail-on-length -d 'Undo --fail-on-length'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l stats-file -r -F -d 'Append the run\'s figures to this file, a JSON line a run'
+complete -c mlxctl -n "__mlxctl_at 'run'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl generate
+complete -c mlxctl -n "__mlxctl_at 'generate'" -s h -l help -d 'show this help message and exit'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l model -r -f -a '(__mlxctl_models)' -d 'Model: a local folder, a Hugging Face repository or builtin:NAME (default: mlx-community/Llama-3.2-3B-Instruct-4bit)'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l adapter-path -r -f -a '(__mlxctl_folders)' -d 'Folder of a trained adapter'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l trust-remote-code -d 'Let the model\'s folder run its own Python code'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l extra-eos-token -r -f -d 'One more token that ends the answer; id:7 for an id'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l quantize-activations -o qa -d 'Quantize activations as the layer\'s weights are'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l draft-model -r -f -a '(__mlxctl_models)' -d 'A smaller model with the same tokenizer, for speculative decoding'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l num-draft-tokens -r -f -d 'Tokens drafted at a time'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l system-prompt -r -f -d 'System prompt'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l prefill-response -r -f -d 'The answer begins with this text'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l ignore-chat-template -d 'Hand the model the bare text'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l use-default-chat-template -d 'Accepted as upstream does; it has no effect there either'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l temp -r -f -d 'Temperature; 0 always takes the likeliest token'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l top-p -r -f -d 'Keep the likeliest tokens that hold this much probability; 1 keeps all'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l min-p -r -f -d 'Drop tokens less likely than this share of the likeliest'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l min-tokens-to-keep -r -f -d 'Tokens that min-p always keeps'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l top-k -r -f -d 'Keep this many of the likeliest tokens; 0 keeps all'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l xtc-probability -r -f -d 'How often XTC drops the likeliest tokens'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l xtc-threshold -r -f -d 'Probability above which XTC may drop a token'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l seed -r -f -d 'Seed of the random numbers (default: a new one, reported)'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l max-tokens -s m -r -f -d 'Most tokens to generate; -1: no limit (default: what is left of the model\'s context)'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l prefill-step-size -r -f -d 'Prompt tokens processed at a time'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l max-kv-size -r -f -d 'Most tokens the cache holds; older ones are dropped'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l kv-bits -r -f -a '2 3 4 5 6 8' -d 'Quantize the cache to this many bits'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l kv-group-size -r -f -a '32 64 128' -d 'Group size of the quantized cache'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l quantized-kv-start -r -f -d 'Tokens in the cache before it is quantized'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l prompt -s p -r -f -d 'The question (\'-\' reads stdin)'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l image -r -F -d 'Image for the next placeholder of the prompt'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l prompt-cache-file -r -F -d 'Start from a cache that mlx_lm.cache_prompt wrote'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l chat-template-config -r -f -d 'Arguments for the chat template, as a JSON object'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -l verbose -r -f -a 'true false' -d 'True: the layout of mlx_lm.generate; False: the answer alone'
+complete -c mlxctl -n "__mlxctl_at 'generate'" -s P -l profile -r -f -a '(__mlxctl_profiles)' -d 'Named settings, under the flags'
+
+# mlxctl profile
+complete -c mlxctl -n "__mlxctl_at 'profile' 0" -a list -d 'Profiles in reach, and where each lies'
+complete -c mlxctl -n "__mlxctl_at 'profile' 0" -a show -d 'What a profile comes to, and where each value is from'
+complete -c mlxctl -n "__mlxctl_at 'profile' 0" -a new -d 'Write a new profile, from a command line if you like'
+complete -c mlxctl -n "__mlxctl_at 'profile' 0" -a edit -d 'Change a profile in your editor; it is checked before it is saved'
+complete -c mlxctl -n "__mlxctl_at 'profile' 0" -a validate -d 'Check profiles; exit status 2 if any is wrong'
+complete -c mlxctl -n "__mlxctl_at 'profile' 0" -a path -d 'The file of a profile, or where profiles are looked for'
+complete -c mlxctl -n "__mlxctl_at 'profile' 0" -a schema -d 'A JSON Schema of profiles, for editors'
+complete -c mlxctl -n "__mlxctl_at 'profile'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl profile list
+complete -c mlxctl -n "__mlxctl_at 'profile list'" -l format -r -f -a 'text json' -d 'A table, or JSON'
+complete -c mlxctl -n "__mlxctl_at 'profile list'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl profile show
+complete -c mlxctl -n "__mlxctl_at 'profile show' 0" -f -a '(__mlxctl_profiles)'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l unset -r -f -a '(__mlxctl_keys)' -d 'Do without the profile\'s value for KEY, such as temp or sampler.temp'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l model -r -f -a '(__mlxctl_models)' -d 'Model: a local folder, a Hugging Face repository or builtin:NAME (default: mlx-community/Llama-3.2-3B-Instruct-4bit)'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l revision -r -f -d 'Branch, tag or commit of the repository'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l adapter-path -r -f -a '(__mlxctl_folders)' -d 'Folder of a trained adapter'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l trust-remote-code -d 'Let the model\'s folder run its own Python code'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l no-trust-remote-code -d 'Undo --trust-remote-code'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l extra-eos-token -r -f -d 'One more token that ends the answer; id:7 for an id'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -o qa -l quantize-activations -d 'Quantize activations as the layer\'s weights are'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l no-quantize-activations -d 'Undo --quantize-activations'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l draft-model -r -f -a '(__mlxctl_models)' -d 'A smaller model with the same tokenizer, for speculative decoding'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l num-draft-tokens -r -f -d 'Tokens drafted at a time'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l dtype -r -f -a 'auto native float32 float16 bfloat16' -d 'Compute in this type; auto: float32 for half-precision models on a CPU, else as stored'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l system-prompt -r -f -d 'System prompt'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l system-file -r -F -d 'System prompt from a file'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l prefill-response -r -f -d 'The answer begins with this text'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -s f -l file -r -F -d 'Text file that goes before the question'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l ignore-chat-template -d 'Hand the model the bare text'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l no-ignore-chat-template -d 'Undo --ignore-chat-template'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l use-default-chat-template -d 'Accepted as upstream does; it has no effect there either'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l no-use-default-chat-template -d 'Undo --use-default-chat-template'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l temp -r -f -d 'Temperature; 0 always takes the likeliest token'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l top-p -r -f -d 'Keep the likeliest tokens that hold this much probability; 1 keeps all'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l min-p -r -f -d 'Drop tokens less likely than this share of the likeliest'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l min-tokens-to-keep -r -f -d 'Tokens that min-p always keeps'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l top-k -r -f -d 'Keep this many of the likeliest tokens; 0 keeps all'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l xtc-probability -r -f -d 'How often XTC drops the likeliest tokens'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l xtc-threshold -r -f -d 'Probability above which XTC may drop a token'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l seed -r -f -d 'Seed of the random numbers (default: a new one, reported)'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l repetition-penalty -r -f -d 'Divide the logits of recent tokens; 1 does nothing'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l repetition-context-size -r -f -d 'Tokens the repetition penalty looks back'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l presence-penalty -r -f -d 'Take this off the logit of a recent token'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l presence-context-size -r -f -d 'Tokens the presence penalty looks back'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l frequency-penalty -r -f -d 'Take this off for each recent use of a token'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l frequency-context-size -r -f -d 'Tokens the frequency penalty looks back'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l logit-bias -r -f -d 'Add BIAS to the logit of a token (text of one token, or id:7)'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l ban -r -f -d 'Never produce this token (text of one token, or id:7)'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -s m -l max-tokens -r -f -d 'Most tokens to generate; -1: no limit (default: what is left of the model\'s context)'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l stop -r -f -d 'Text that ends the answer; it is not printed'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l prefill-step-size -r -f -d 'Prompt tokens processed at a time'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l max-kv-size -r -f -d 'Most tokens the cache holds; older ones are dropped'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l kv-bits -r -f -a '2 3 4 5 6 8' -d 'Quantize the cache to this many bits'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l kv-group-size -r -f -a '32 64 128' -d 'Group size of the quantized cache'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l quantized-kv-start -r -f -d 'Tokens in the cache before it is quantized'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l stats -f -a 'auto always never json' -d 'Timing on stderr: always, never, json (default: when it is a terminal)'
+complete -c mlxctl -n "__mlxctl_at 'profile show'; and __mlxctl_after --stats" -f -a 'auto always never json'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l no-stats -d 'No timing on stderr'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l thinking -r -f -a 'show hide stderr' -d 'Where the model\'s thinking goes in text output'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l origin -d 'Every value, defaults too, each with where it came from'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l format -r -f -a 'toml json' -d 'TOML, or JSON'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl profile new
+complete -c mlxctl -n "__mlxctl_at 'profile new'" -l from -r -f -d 'A command line of mlxctl run, whose flags it sets'
+complete -c mlxctl -n "__mlxctl_at 'profile new'" -l description -r -f -d 'One line about it, for `profile list`'
+complete -c mlxctl -n "__mlxctl_at 'profile new'" -l user -d 'For all projects: in your configuration directory'
+complete -c mlxctl -n "__mlxctl_at 'profile new'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl profile edit
+complete -c mlxctl -n "__mlxctl_at 'profile edit' 0" -f -a '(__mlxctl_profiles)'
+complete -c mlxctl -n "__mlxctl_at 'profile edit'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl profile validate
+complete -c mlxctl -n "__mlxctl_at 'profile validate'" -f -a '(__mlxctl_profile_files)'
+complete -c mlxctl -n "__mlxctl_at 'profile validate'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl profile path
+complete -c mlxctl -n "__mlxctl_at 'profile path' 0" -f -a '(__mlxctl_profiles)'
+complete -c mlxctl -n "__mlxctl_at 'profile path'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl profile schema
+complete -c mlxctl -n "__mlxctl_at 'profile schema'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl completion
+complete -c mlxctl -n "__mlxctl_at 'completion' 0" -f -a 'bash zsh fish'
+complete -c mlxctl -n "__mlxctl_at 'completion'" -s h -l help -d 'Show this message and exit'
