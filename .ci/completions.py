@@ -1,6 +1,6 @@
 """What bash, zsh and fish need to complete mlxctl's command lines: the texts of completions/, which docs.py writes.
 
-Commands, flags and values come from the program, all that happens at TAB from the templates in completions/*.in beside
+Commands, flags and values come from the program, all that happens at TAB from the templates in shells/*.in beside
 this file.
 
 A new kind of value takes an entry in command_tree.KINDS, and in each template a function `_mlxctl_KIND`, for fish
@@ -13,16 +13,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from command_tree import Argument, Command, Flag, Value, first_sentence, program, walk
-from mlxctl import options, profiles
+from mlxctl import options
 from mlxctl.engine.demo import BUILTIN_MODELS
+from mlxctl.profiles.files import examine
 
 REPO = Path(__file__).parent.parent
-TEMPLATES = Path(__file__).with_suffix("")
+TEMPLATES = Path(__file__).with_name("shells")
 
 
 def _shipped() -> dict[str, str]:
     """The shipped profiles and what each says of itself."""
-    found = [profiles.read(path) for path in sorted((REPO / "profiles").glob("*.toml"))]
+    found = [examine(path)[0] for path in sorted((REPO / "profiles").glob("*.toml"))]
     return {profile.name: first_sentence(profile.description) for profile in found}
 
 

@@ -274,15 +274,15 @@ _mlxctl_flags() {
         flags='--format -h --help'
         ;;
     profile/show)
-        flags='--unset --model --revision --adapter-path --trust-remote-code --no-trust-remote-code
-            --extra-eos-token -qa --quantize-activations --no-quantize-activations --draft-model
-            --num-draft-tokens --dtype --system-prompt --system-file --prefill-response -f --file
+        flags='--origin --format -P --profile --unset --model --revision --adapter-path --trust-remote-code
+            --no-trust-remote-code --extra-eos-token -qa --quantize-activations --no-quantize-activations
+            --draft-model --num-draft-tokens --dtype --system-prompt --system-file --prefill-response -f --file
             --ignore-chat-template --no-ignore-chat-template --use-default-chat-template
             --no-use-default-chat-template --temp --top-p --min-p --min-tokens-to-keep --top-k --xtc-probability
             --xtc-threshold --seed --repetition-penalty --repetition-context-size --presence-penalty
             --presence-context-size --frequency-penalty --frequency-context-size --logit-bias --ban -m
             --max-tokens --stop --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start
-            --stats --no-stats --thinking --origin --format -h --help'
+            --stats --no-stats --thinking -h --help'
         ;;
     profile/new)
         flags='--from --description --user -h --help'
@@ -386,6 +386,12 @@ _mlxctl_flag_value() {
     profile/list/--format)
         value='words text json'
         ;;
+    profile/show/--format)
+        value='words toml json'
+        ;;
+    profile/show/-P | profile/show/--profile)
+        value='profiles'
+        ;;
     profile/show/--unset)
         value='keys'
         ;;
@@ -423,9 +429,6 @@ _mlxctl_flag_value() {
         ;;
     profile/show/--thinking)
         value='words show hide stderr'
-        ;;
-    profile/show/--format)
-        value='words toml json'
         ;;
     profile/new/--from | profile/new/--description)
         value='nothing'

@@ -1,6 +1,7 @@
 """Exit statuses and the exceptions that carry them."""
 
 import enum
+from collections.abc import Iterable
 
 
 class ExitStatus(enum.IntEnum):
@@ -76,6 +77,18 @@ class ReaderGone(MlxctlError):
     """Whoever read our output has gone away."""
 
     exit_status = ExitStatus.READER_GONE
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name that a mistyped one may have meant."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, list(known), 1, cutoff)), None)
+
+
+def did_you_mean(name: str | None) -> str:
+    """The end of an error about a name that does not exist."""
+    return "" if name is None else f"; did you mean {name}?"
 
 
 def first_line(error: Exception) -> str:

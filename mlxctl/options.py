@@ -191,10 +191,12 @@ def _read(option: Option, text: str) -> Any:
 
 
 def _texts(text: str) -> list[str]:
-    """A JSON list of texts, or one text: "[END]" is a likely stop string, and no JSON."""
+    """A JSON list of texts, or one text: "[END]" is a likely stop string, and no JSON. ValueError for half a list."""
     try:
         return msgspec.json.decode(text, type=list[str])
     except msgspec.MsgspecError:
+        if text.startswith('["'):
+            raise
         return [text]
 
 

@@ -12,17 +12,18 @@ from mlxctl.settings import Settings
 
 # What transformers' apply_chat_template takes itself: some of it is for the caller alone.
 TEMPLATE_KEYWORDS = frozenset({"chat_template", "tools", "documents"})
-_RESERVED = frozenset({"conversation", "messages", "tokenize", "add_generation_prompt", "continue_final_message",
+RESERVED = frozenset({"conversation", "messages", "tokenize", "add_generation_prompt", "continue_final_message",
                        "return_dict", "return_tensors", "self"})  # fmt: skip
 CACHED_BEGINNING = "the system prompt would be ignored: the prompt cache already holds the beginning"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong, in one line. fatal: the run is refused."""
+    """What is wrong, in one line. fatal: the run is refused. keys: the settings it is about, the first foremost."""
 
     message: str
     fatal: bool = False
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,11 @@ def for_settings(settings: Settings) -> Iterator[Finding]:
     yield from _senseless(settings)
     prompt, request = settings.prompt, settings.request
     if prompt.system is not None and prompt.system_file is not None:
-        yield Finding("system prompt: both the text (--system-prompt) and a file (--system-file) are given", fatal=True)
+        yield Finding("prompt.system: both the text (--system-prompt) and a file (--system-file) are given", fatal=True,
+                      keys=("prompt.system", "prompt.system_file"))  # fmt: skip
     if settings.model.draft_model is not None:
         if settings.kv.max_kv_size is not None:
-            yield Finding("max_kv_size does nothing with a draft model")
+            yield Finding("max_kv_size does nothing with a draft model", keys=("kv.max_kv_size",))
         if request.prompt_cache_file is not None:
             yield Finding("a prompt cache file holds no cache for the draft model: leave one of them out", fatal=True)
     if request.prompt_cache_file is not None and (prompt.system is not None or prompt.system_file is not None):
@@ -117,21 +119,24 @@ def _ranges(settings: Settings) -> Iterator[Finding]:
         try:
             options.check(option, getattr(getattr(settings, option.section), option.name))
         except ValueError as error:
-            yield Finding(f"{option.flag_name}: {error}", fatal=not (settings.upstream_rules and option.upstream))
+            fatal = not (settings.upstream_rules and option.upstream)
+            yield Finding(f"{option.flag_name}: {error}", fatal, (option.key,))
 
 
 def _senseless(settings: Settings) -> Iterator[Finding]:
     """Values of the right type and range that nobody can mean."""
-    for name in sorted(_RESERVED & set(settings.template_arguments)):
-        yield Finding(f"template.{name}: this argument of the chat template is not yours to set", fatal=True)
-    for name, value in (("temp", settings.sampler.temp), ("top_p", settings.sampler.top_p)):
+    for name in sorted(RESERVED & set(settings.template_arguments)):
+        yield Finding(f"template.{name}: this argument of the chat template is not yours to set", fatal=True,
+                      keys=(f"template.{name}",))  # fmt: skip
+    for key, value in (("sampler.temp", settings.sampler.temp), ("sampler.top_p", settings.sampler.top_p)):
         if 0 < value < 1e-6:
-            yield Finding(f"{name} {value} is too small to compute with; temp 0 takes the likeliest token", fatal=True)
+            yield Finding(f"{key}: {value} is too small to compute with; temp 0 takes the likeliest token", fatal=True,
+                          keys=(key,))  # fmt: skip
     if "" in settings.generation.stop:
-        yield Finding("stop: an empty text ends nothing", fatal=True)
+        yield Finding("generation.stop: an empty text ends nothing", fatal=True, keys=("generation.stop",))
     for name in ("path", "draft_model", "adapter_path"):
         if getattr(settings.model, name) == "":
-            yield Finding(f"model.{name}: an empty name names nothing", fatal=True)
+            yield Finding(f"model.{name}: an empty name names nothing", fatal=True, keys=(f"model.{name}",))
 
 
 def _idle_sampler(settings: Settings) -> Iterator[Finding]:
@@ -141,7 +146,8 @@ def _idle_sampler(settings: Settings) -> Iterator[Finding]:
     idle = [name for name, set_ in asked.items() if set_]
     if sampler.temp == 0 and idle:
         verb = "does" if len(idle) == 1 else "do"
-        yield Finding(f"{_list(idle)} {verb} nothing at temperature 0: the likeliest token is always taken")
+        yield Finding(f"{_list(idle)} {verb} nothing at temperature 0: the likeliest token is always taken",
+                      keys=tuple(f"sampler.{name}" for name in idle))  # fmt: skip
 
 
 def _unpackable(settings: Settings, facts: ModelFacts) -> str | None:

@@ -179,9 +179,14 @@ class Settings(Section, frozen=True):
 
     @property
     def template_arguments(self) -> dict[str, Any]:
-        """What the chat template is called with: `[template]`, then --chat-template-config, then --think."""
-        asked = {} if self.request.think is None else {"enable_thinking": self.request.think}
-        return {**self.template, **self.request.chat_template_config, **asked}
+        """What the chat template is called with: `[template]`, then what flags ask for."""
+        return {**self.template, **self.asked_template}
+
+    @property
+    def asked_template(self) -> dict[str, Any]:
+        """Arguments of the chat template that flags ask for: --chat-template-config, then --think."""
+        thinking = {} if self.request.think is None else {"enable_thinking": self.request.think}
+        return {**self.request.chat_template_config, **thinking}
 
     @property
     def model_id(self) -> str:

@@ -17,14 +17,9 @@ def command(app: App, shell: str) -> None:
     \b
     bash: add to ~/.bashrc
         eval "$(mlxctl completion bash)"
-    \b
-    zsh: write it to a folder of $fpath, and start a new shell
-        mlxctl completion zsh > "${fpath[1]}/_mlxctl"
-      or add to ~/.zshrc, after compinit
+    zsh: add to ~/.zshrc, after compinit (or write it to a folder of $fpath as _mlxctl)
         source <(mlxctl completion zsh)
-    \b
     fish: write it where fish looks
-        mlxctl completion fish > ~/.config/fish/completions/mlxctl.fish
+        mlxctl completion fish >~/.config/fish/completions/mlxctl.fish
     """
-    app.stdout.require()
     app.stdout.write((paths.shipped_dir("completions") / _FILES[shell]).read_text(encoding="utf-8"))

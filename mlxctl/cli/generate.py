@@ -95,8 +95,6 @@ def _resolve(given: dict[str, Any]) -> profiles.Resolved:
     profile = given.pop("profile", None)
     by_dest = {row.flag_name[2:].replace("-", "_"): row for row in options.options() if row.upstream}
     flags = {by_dest[dest].key: _utf8(by_dest[dest], value) for dest, value in given.items()}
-    if _VERBOSE in flags:
-        flags["output.format"] = "classic" if flags.pop(_VERBOSE) else "text"
     config = "request.chat_template_config"
     if config in flags:
         flags[config] = _template_config(flags[config])

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from mlxctl.errors import did_you_mean, nearest
+
 
 class LazyGroup(click.Group):
     """`lines` maps names to their line of help; each is `command` in the module of that name in `package`.
@@ -23,10 +25,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.lines:
-            import difflib
-
-            near = difflib.get_close_matches(cmd_name, self.lines, 1)
-            ctx.fail(f"no such command: {cmd_name}" + (f" (did you mean {near[0]}?)" if near else ""))
+            ctx.fail(f"no such command: {cmd_name}{did_you_mean(nearest(cmd_name, self.lines))}")
         command: click.Command = import_module(f"{self.package}.{cmd_name.replace('-', '_')}").command
         return command
 

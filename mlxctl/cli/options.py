@@ -51,7 +51,11 @@ class TableCommand(click.Command):
     """A command whose options stand in the table: its help is grouped as the table is."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _settle_optional(args))
+        try:
+            return super().parse_args(ctx, _settle_optional(args))
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # click forgets where it was when a value is missing
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         shown = (p for p in self.get_params(ctx) if isinstance(p, click.Option))

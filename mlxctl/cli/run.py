@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlxctl import options, profiles, rules
+from mlxctl import options, profiles
 from mlxctl.cli.app import App
 from mlxctl.cli.options import GroupedOption, TableCommand, flags, parameters, profile_option, unset_option
 from mlxctl.errors import ExitStatus, UsageError
@@ -35,20 +35,29 @@ def command(app: App, /, words: tuple[str, ...], save_profile: str | None, **par
     parts = inputs.gather(resolved.settings, words, app)
     status = answer(app, resolved, lambda: inputs.finish(parts, app))
     if saved is not None and status in (ExitStatus.OK, ExitStatus.LENGTH):
-        saved.write()
-        app.say(f"saved as {saved.path}, for: mlxctl run -P {saved.called}")
+        keep(app, saved)
     return status
 
 
+def keep(app: App, planned: "NewProfile") -> None:
+    """Write a new profile, and tell the person of it."""
+    planned.write()
+    for note in planned.notes:
+        app.say(note)
+    app.say(f'saved as {planned.path}, for: mlxctl run -P {planned.called} "…"')
+
+
 def settle(app: App, /, profile: str | None, unset: Sequence[str], **params: Any) -> Resolved:
-    """The settings that a command line of `run` means, checked. Raises UsageError."""
-    given = flags(params)
-    verbose = given.get("request.verbose")
-    if verbose is not None:
-        given.setdefault("output.format", "classic" if verbose else "text")
-    resolved = profiles.resolve(given, app.environ, profile, unset)
-    rules.enforce(rules.for_settings(resolved.settings), resolved.settings, say=lambda message: None)  # said later
+    """The settings that a command line of `run` means. Raises UsageError for what no run could use."""
+    resolved = profiles.resolve(flags(params), app.environ, profile, unset)
+    list(profiles.enforce(resolved))  # what it warns of, the run will say
     return resolved
+
+
+def settle_line(app: App, args: list[str]) -> Resolved:
+    """The same for arguments that somebody gave as a text."""
+    params = command.make_context("mlxctl run", args, obj=app, help_option_names=[]).params
+    return settle(app, **{name: value for name, value in params.items() if name not in ("words", "save_profile")})
 
 
 def _plan(name: str, resolved: Resolved) -> "NewProfile":

@@ -26,7 +26,7 @@ class Out:
     def require(self) -> None:
         """Fail before any work when there is nowhere to write (UsageError)."""
         if self._closed:
-            raise UsageError("stdout is closed: there is nowhere to write the answer")
+            raise UsageError("stdout is closed: there is nowhere to write to")
 
     def isatty(self) -> bool:
         return not self._closed and os.isatty(self._fd)
@@ -39,8 +39,10 @@ class Out:
 
     def write(self, text: str) -> None:
         """Write all of the text. Raises ReaderGone, or ResourceError when the disk is full."""
+        if text:
+            self.require()
         shown = text.translate(_PICTURES) if self._shown else text
-        data = memoryview(shown.encode("utf-8", "replace"))
+        data = memoryview(_encode(shown))
         while data:
             try:
                 data = data[os.write(self._fd, data) :]
@@ -52,6 +54,14 @@ class Out:
                 if error.errno == errno.ENOSPC:
                     raise ResourceError("stdout: no space left on the device") from None
                 raise ResourceError(f"stdout: {error.strerror}") from None
+
+
+def _encode(text: str) -> bytes:
+    """As UTF-8; the name of a file that is not keeps its bytes."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
 
 
 class TextOut(io.TextIOBase):

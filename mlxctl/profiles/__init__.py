@@ -1,22 +1,23 @@
 """Profiles: find them, check them, and layer them under flags and variables. Every value keeps its origin."""
 
-from mlxctl.profiles.check import check
-from mlxctl.profiles.files import Profile, Value, examine, read
+from mlxctl.profiles.check import Report, check, enforce
+from mlxctl.profiles.files import Profile
 from mlxctl.profiles.layers import Resolved, load_profile, resolve, resolve_as_upstream
-from mlxctl.profiles.search import chain, everywhere, find, folders
+from mlxctl.profiles.search import everywhere, find, folders, is_shipped
+from mlxctl.profiles.values import Value
 
 __all__ = [
     "Profile",
+    "Report",
     "Resolved",
     "Value",
-    "chain",
     "check",
+    "enforce",
     "everywhere",
-    "examine",
     "find",
     "folders",
+    "is_shipped",
     "load_profile",
-    "read",
     "resolve",
     "resolve_as_upstream",
 ]

@@ -1,49 +1,28 @@
 """One profile's file: parsed, checked to the line, every value with its origin."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from mlxctl import options
-from mlxctl.errors import ProfileError, first_line
+from mlxctl.errors import ProfileError, did_you_mean, first_line, nearest
 from mlxctl.options import Option
+from mlxctl.profiles import places
 from mlxctl.profiles.toml_lines import line_of, lines_of
+from mlxctl.profiles.values import Value
 from mlxctl.settings import SECTIONS
 
-Layer = Literal["flag", "variable", "profile", "--unset", "default"]
-
-_TOP = ("extends", "description")
+# What stands outside the tables.
+TOP = {
+    "extends": "A profile to build on: its name, or its path from here",
+    "description": "One line for `mlxctl profile list`",
+}
 TABLES = [name for name in SECTIONS if name != "request"] + ["template"]
-FILE_KEYS = ("prompt.system_file", "prompt.files")  # what a profile reads stays inside its folder
-MODEL_KEYS = ("model.path", "model.adapter_path", "model.draft_model")
+_KEYS = [option.key for option in options.options() if option.in_profile]
 _LARGEST = 1 << 20  # bytes; a system prompt of this size would not fit a model
 _DEEPEST = 64  # tables and lists in each other: what comes after recurses
-
-
-@dataclass(frozen=True)
-class Value:
-    """A setting's value, the layer it came from and the place there: a flag, a variable, or "demo.toml:4"."""
-
-    value: Any
-    layer: Layer = "default"
-    place: str = ""
-
-    @property
-    def origin(self) -> str:
-        """ "flag --temp", "variable MLXCTL_TEMP", "demo.toml:4", "--unset" or "default"."""
-        if self.layer in ("default", "--unset"):
-            return self.layer
-        return self.place if self.layer == "profile" else f"{self.layer} {self.place}"
-
-    def names(self) -> list[str]:
-        """The file names in it, where it holds some."""
-        return self.value if isinstance(self.value, list) else [self.value] if self.value is not None else []
-
-    def renamed(self, change: Callable[[str], str]) -> "Value":
-        """With its file names changed."""
-        names = [change(name) for name in self.names()]
-        return replace(self, value=names if isinstance(self.value, list) else next(iter(names), None))
 
 
 @dataclass(frozen=True)
@@ -61,44 +40,42 @@ class Profile:
     values: Mapping[str, Value] = field(default_factory=dict)
 
 
-def read(path: Path) -> Profile:
-    """Parse and check a file; ProfileError names every fault as "file:line: key: what is wrong"."""
-    profile, faults = examine(path)
-    if faults:
-        raise ProfileError("\n".join(faults))
-    return profile
-
-
-def examine(path: Path) -> tuple[Profile, list[str]]:
-    """What is good in a file, and every fault of it."""
+def examine(path: Path, text: str | None = None) -> tuple[Profile, list[str]]:
+    """What is good in a file, and every fault of it as "file:line: key: what is wrong". text: what it would hold."""
     try:
-        text = _text(path)
+        text = _decoded(path, _bytes(path) if text is None else text.encode())
         data = _parsed(path, text)
     except ProfileError as error:
         return Profile(path.stem, path), [error.message]
     lines = lines_of(text)
-    faults: list[str] = []
+    faults: list[tuple[int, str]] = []
     top: dict[str, str] = {}
     values: dict[str, Value] = {}
     for where, key, value, fault in _entries(data):
-        place = f"{path}:{line_of(lines, where)}"
+        line = line_of(lines, where)
         if fault is not None:
-            faults.append(f"{place}: {fault}")
-        elif key in _TOP:
+            faults.append((line, fault))
+        elif key in TOP:
             top[key] = value
         else:
-            values[key] = Value(value, "profile", place)
-    values, outside = _anchor(values, path.parent)
-    extends_place = f"{path}:{line_of(lines, ('extends',))}"
-    return Profile(path.stem, path, **top, extends_place=extends_place, values=values), faults + outside
+            found = Value(value, "profile", f"{path}:{line}")
+            outside = [f"{key}: {options.shown(name)} names no file in the profile's folder"
+                       for name in places.outside(key, found, path.parent)]  # fmt: skip
+            faults += [(line, fault) for fault in outside]
+            values |= {} if outside else {key: places.anchor(key, found, path.parent)}
+    profile = Profile(path.stem, path, **top, extends_place=f"{path}:{line_of(lines, ('extends',))}", values=values)
+    return profile, [f"{path}:{line}: {fault}" for line, fault in sorted(faults)]
 
 
-def _text(path: Path) -> str:
+def _bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
+            return file.read(_LARGEST + 1)
     except OSError as error:
         raise ProfileError(f"{path}: {error.strerror}") from error
+
+
+def _decoded(path: Path, data: bytes) -> str:
     if len(data) > _LARGEST:
         raise ProfileError(f"{path}: larger than {_LARGEST} bytes: this is no profile")
     try:
@@ -137,19 +114,23 @@ def _inner(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
-def _huge(value: Any) -> bool:
-    """Whether a whole number beyond TOML's 64 bits is in it: what is made of a template's arguments knows no others."""
-    return any(map(_huge, _inner(value))) or (isinstance(value, int) and not -(2**63) <= value < 2**63)
+def _unfit(value: Any) -> str | None:
+    """Why a free value cannot be an argument of a template: it must be able to be JSON."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "a number that is not finite"
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return "a whole number beyond 64 bits"
+    return next(filter(None, map(_unfit, _inner(value))), None)
 
 
 def _entries(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, Any, str | None]]:
     """(path in the file, key, value, fault) of everything in a parsed profile."""
     for name, table in data.items():
-        if name in _TOP:
+        if name in TOP:
             fault = None if isinstance(table, str) else f"{name}: expected text, got {options.shown(table)}"
             yield (name,), name, table, fault
         elif name not in TABLES:
-            yield (name,), name, None, unknown_key(name, [*TABLES, *_TOP])
+            yield (name,), name, None, unknown_key(name, [*TABLES, *TOP, *_KEYS])
         elif not isinstance(table, dict):
             yield (name,), name, None, f"{name}: expected a table, got {options.shown(table)}"
         else:
@@ -161,9 +142,10 @@ def _section(name: str, table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, .
         key, where = f"{name}.{own}", (name, own)
         option = options.by_key().get(key)
         if name == "template":
-            yield where, key, value, f"{options.named(key)}: a whole number beyond 64 bits" if _huge(value) else None
+            reason = _unfit(value)
+            yield where, key, value, reason and f"{options.named(key)}: {reason}"
         elif option is None:
-            yield where, key, None, unknown_key(key, [o.key for o in options.options() if o.in_profile])
+            yield where, key, None, unknown_key(key, _KEYS)
         else:
             checked, fault = _checked(option, value)
             yield where, key, checked, fault
@@ -178,55 +160,8 @@ def _checked(option: Option, value: Any) -> tuple[Any, str | None]:
 
 def unknown_key(key: str, known: Sequence[str]) -> str:
     """Say that a key does not exist, and the nearest that does: by its own name first, wherever it stands."""
-    import difflib
-
     section, _, name = key.rpartition(".")
-    here = {k.rpartition(".")[2]: k for k in known if k.rpartition(".")[0] == section}
+    here = {k.rpartition(".")[2] for k in known if k.rpartition(".")[0] == section}
     anywhere = {k.rpartition(".")[2]: k for k in known}
-    key = options.named(key)
-    if name in anywhere:
-        return f"{key}: no such key; did you mean {anywhere[name]}?"
-    for names, cutoff in ((here, 0.6), (anywhere, 0.75)):
-        for near in difflib.get_close_matches(name, names, 1, cutoff):
-            return f"{key}: no such key; did you mean {near if names is here else names[near]}?"
-    return f"{key}: no such key"
-
-
-def _anchor(values: dict[str, Value], folder: Path) -> tuple[dict[str, Value], list[str]]:
-    """Read file names relative to the profile's folder; name those that lead out of it."""
-    faults = []
-    for key in FILE_KEYS:
-        if key in values:
-            faults += [f"{values[key].place}: {key}: {options.shown(name)} names no file in the profile's folder"
-                       for name in values[key].names() if not inside(folder, name)]  # fmt: skip
-            values[key] = values[key].renamed(lambda name: str(folder / name))
-    for key in MODEL_KEYS:
-        if key in values and _is_relative(key, values[key].value):
-            values[key] = values[key].renamed(lambda name: str(folder / name))
-    return values, faults
-
-
-def as_written(values: Mapping[str, Value], folder: Path) -> dict[str, Value]:
-    """Values as a profile in that folder would hold them: the other way round than when it is read."""
-
-    def seen(name: str) -> str:
-        return str(Path(name).relative_to(folder)) if Path(name).is_relative_to(folder) else name
-
-    moved = {key: values[key].renamed(seen) for key in FILE_KEYS
-             if key in values and values[key].layer == "profile"}  # fmt: skip
-    return {**values, **moved}
-
-
-def _is_relative(key: str, name: str) -> bool:
-    """Whether this means a folder relative to the profile's: an adapter always is one, a model may be a repository."""
-    if key == "model.adapter_path":
-        return bool(name) and not name.startswith("~")
-    return name.startswith(("./", "../"))
-
-
-def inside(folder: Path, name: str) -> bool:
-    """Whether a name stays inside a folder."""
-    try:
-        return bool(name) and (folder / name).resolve().is_relative_to(folder.resolve())
-    except (ValueError, OSError):
-        return False
+    meant = nearest(name, here) or anywhere.get(nearest(name, anywhere, 0.75) or "")
+    return f"{options.named(key)}: no such key{did_you_mean(anywhere.get(name, meant))}"

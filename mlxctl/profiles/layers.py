@@ -1,13 +1,15 @@
 """Layers of settings: flags over variables over a profile and those it extends over the defaults."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mlxctl import options
-from mlxctl.errors import UsageError
-from mlxctl.profiles.files import Profile, Value, unknown_key
-from mlxctl.profiles.search import chain, unnamed
+from mlxctl import options, paths
+from mlxctl.errors import ProfileError, UsageError, did_you_mean, nearest
+from mlxctl.profiles.files import Profile, unknown_key
+from mlxctl.profiles.places import FILE_KEYS
+from mlxctl.profiles.search import TRUST, chain, is_ours, unnamed
+from mlxctl.profiles.values import Value
 from mlxctl.settings import Settings
 
 # Settings that stand for each other: a layer that sets one of them replaces the other.
@@ -38,14 +40,17 @@ def resolve(flags: Mapping[str, Any], environ: Mapping[str, str], profile: str |
     flags: by key. profile: None takes MLXCTL_PROFILE, or `default` where there is one. unset: keys whose values in
     the profile and those it extends do not count.
     """
-    name = profile if profile is not None else environ.get("MLXCTL_PROFILE") or None
-    found = chain(name) if name is not None else unnamed()
-    values = _defaults()
-    for layer in reversed(found):
-        values = _over(values, layer.values)
-    values = _over(_dropped(values, unset), dict(_from_variables(environ)))
-    values = _over(values, {key: _from_flag(key, value) for key, value in flags.items()})
-    return _resolved(values, name or (found[0].name if found else None), found, unset)
+    name, found = _profile(environ, profile)
+    values = _over(_from_profiles(found, unset), dict(_from_variables(environ)))
+    values = _over(values, _implied({key: _from_flag(key, value) for key, value in flags.items()}))
+    if faults := faults_of(found, values):
+        raise ProfileError("\n".join(faults))
+    return _resolved(values, name, found, unset)
+
+
+def merged(found: Sequence[Profile]) -> Resolved:
+    """What a chain of profiles comes to by itself."""
+    return _resolved(_from_profiles(found, ()), found[0].name, found, ())
 
 
 def resolve_as_upstream(flags: Mapping[str, Any], profile: str | None, defaults: Mapping[str, Any]) -> Resolved:
@@ -57,21 +62,75 @@ def resolve_as_upstream(flags: Mapping[str, Any], profile: str | None, defaults:
     values = _defaults() | {key: Value(value) for key, value in defaults.items()}
     for layer in reversed(found):
         values = _over(values, layer.values)
-    values = _over(values, {key: Value(value, "flag", options.by_key()[key].flag_name) for key, value in flags.items()})
-    return _resolved(values, profile, found, (), upstream_rules=True)
+    given = {key: Value(value, "flag", options.by_key()[key].flag_name) for key, value in flags.items()}
+    return _resolved(_over(values, _implied(given)), profile, found, (), upstream_rules=True)
+
+
+def faults_of(found: Sequence[Profile], values: Mapping[str, Value]) -> list[str]:
+    """What is wrong with what profiles set, beyond each key alone, as "file:line: key: what is wrong"."""
+    return [*_missing_files(values), *_trust_of_others(found, values)]
+
+
+def _missing_files(values: Mapping[str, Value]) -> Iterator[str]:
+    """A pipe is not waited for either: somebody's project could name one."""
+    for key in FILE_KEYS:
+        if key in values and values[key].layer == "profile":
+            missing = [name for name in values[key].names() if not paths.is_file(name)]
+            yield from (f"{values[key].place}: {key}: no such file: {options.shown(name)}" for name in missing)
+
+
+def _trust_of_others(found: Sequence[Profile], values: Mapping[str, Value]) -> Iterator[str]:
+    """Outside a repository, profiles are looked for up to the root, where anybody may have put one."""
+    if TRUST in values and values[TRUST].layer == "profile" and values[TRUST].value:
+        setter = next(profile for profile in found if TRUST in profile.values)
+        if not is_ours(setter.path):
+            yield f"{values[TRUST].place}: {TRUST}: this file belongs to another user and may not set it"
+
+
+def _profile(environ: Mapping[str, str], named: str | None) -> tuple[str | None, list[Profile]]:
+    """(what the profile in use was called, the profile and those it extends)."""
+    if named is not None:
+        return named, chain(named)
+    if name := environ.get("MLXCTL_PROFILE"):
+        try:
+            return name, chain(name)
+        except ProfileError:
+            raise
+        except UsageError as error:
+            raise UsageError(f"MLXCTL_PROFILE: {error.message}", hint=error.hint) from None
+    found = unnamed()
+    return (found[0].name if found else None), found
 
 
 def _defaults() -> dict[str, Value]:
     return {option.key: Value(option.default) for option in options.options()}
 
 
+def _from_profiles(found: Sequence[Profile], unset: Sequence[str]) -> dict[str, Value]:
+    """The values of a chain of profiles over the defaults, but for those that shall not count."""
+    dropped = {_key_to_drop(name, found) for name in unset}
+    values = _defaults()
+    for profile in reversed(found):
+        values = _over(values, {key: value for key, value in profile.values.items() if key not in dropped})
+    gone = {key for key in dropped & values.keys() if any(key in profile.values for profile in found)}
+    return values | {key: replace(values[key], layer="--unset") for key in gone if values[key].layer == "default"}
+
+
 def _over(values: Mapping[str, Value], layer: Mapping[str, Value]) -> dict[str, Value]:
-    """Put a layer over those below it."""
+    """Put a layer over those below it. What it replaces by another form of the same thing is empty by its doing."""
     merged = {**values, **layer}
     for either in _EITHER:
-        if either & layer.keys():
-            merged |= {key: Value(None) for key in either - layer.keys()}
+        for key in either & layer.keys():
+            merged |= {other: replace(layer[key], value=None) for other in either - layer.keys()}
     return merged
+
+
+def _implied(flags: dict[str, Value]) -> dict[str, Value]:
+    """With what --verbose means for the format."""
+    verbose = flags.get("request.verbose")
+    if verbose is None:
+        return flags
+    return {"output.format": replace(verbose, value="classic" if verbose.value else "text"), **flags}
 
 
 def _resolved(values: Mapping[str, Value], name: str | None, found: Sequence[Profile],
@@ -80,28 +139,19 @@ def _resolved(values: Mapping[str, Value], name: str | None, found: Sequence[Pro
     return Resolved(options.build(plain, profile=name, upstream_rules=upstream_rules), values, found, unset)
 
 
-def _dropped(values: dict[str, Value], unset: Sequence[str]) -> dict[str, Value]:
-    """Put the default in the place of the profile's values for these keys; free keys go away."""
-    for name in unset:
-        key = _key_to_drop(name, values)
-        option = options.by_key().get(key)
-        if option is None:
-            del values[key]
-        elif values[key].layer != "default":
-            values[key] = Value(option.default, "--unset")
-    return values
-
-
-def _key_to_drop(name: str, values: Mapping[str, Value]) -> str:
-    """The key that somebody means by "sampler.temp", "temp" or "template.enable_thinking"."""
+def _key_to_drop(name: str, found: Sequence[Profile]) -> str:
+    """The key that somebody means by "sampler.temp", "temp", "--temp" or "template.enable_thinking"."""
+    free = {key for profile in found for key in profile.values if key.startswith("template.")}
     known = [option.key for option in options.options() if option.in_profile]
-    if name in known or (name in values and name.startswith("template.")):
+    if name in known or name in free:
         return name
-    named = [key for key in known if key.partition(".")[2] == name]
-    if named:
-        return named[0]
+    for option in options.options():
+        if option.in_profile and (name == option.name or f"--{name.removeprefix('--')}" == option.flag_name):
+            return option.key
+    if f"template.{name}" in free:
+        return f"template.{name}"
     if name.startswith("template."):
-        raise UsageError(f"--unset {name}: the profile does not set it")
+        raise UsageError(f"--unset {options.named(name)}: the profile does not set it")
     raise UsageError(f"--unset {unknown_key(name, known)}")
 
 
@@ -120,13 +170,10 @@ def _from_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
 
 def _unknown_variable(name: str, known: Sequence[str]) -> str:
     """A mistyped variable would be without effect and without a word."""
-    import difflib
-
     flag = "--" + name.removeprefix("MLXCTL_").lower().replace("_", "-")
     if any(flag == option.flag_name for option in options.options()):
         return f"{name}: no variable sets this; give {flag}"
-    near = difflib.get_close_matches(name, known, 1)
-    return f"{name}: no such variable" + (f"; did you mean {near[0]}?" if near else "")
+    return f"{name}: no such variable{did_you_mean(nearest(name, known))}"
 
 
 def _from_flag(key: str, value: Any) -> Value:

@@ -7,15 +7,8 @@ import msgspec
 
 from mlxctl import options
 from mlxctl.options import Option
-from mlxctl.profiles.files import TABLES
+from mlxctl.profiles.files import TABLES, TOP
 
-_TOP = {
-    "extends": {
-        "type": "string",
-        "description": "A profile to build on: its name, or its path from here",
-    },
-    "description": {"type": "string", "description": "One line for `mlxctl profile list`"},
-}
 _TEMPLATE = {"type": "object", "description": "Free keys, handed to the model's chat template"}
 
 
@@ -34,7 +27,7 @@ def schema() -> dict[str, Any]:
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "mlxctl profile",
         "type": "object",
-        "properties": {**_TOP, **tables},
+        "properties": {**{key: {"type": "string", "description": text} for key, text in TOP.items()}, **tables},
         "additionalProperties": False,
     }
 

@@ -2,48 +2,55 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from mlxctl import paths
-from mlxctl.errors import ProfileError, UsageError
+from mlxctl.errors import ProfileError, UsageError, did_you_mean, nearest
 from mlxctl.options import named
 from mlxctl.profiles.files import Profile, examine
 
-_TRUST = "model.trust_remote_code"
+TRUST = "model.trust_remote_code"
+_LONGEST = 32  # profiles in a chain
 
 
 def chain(name: str) -> list[Profile]:
     """A profile and those it extends, the strongest first.
 
-    Raises UsageError when there is no such profile, ProfileError with every fault of any of them, a missing or
-    circular parent included.
+    Raises UsageError when there is no such profile, ProfileError with every fault of any of them.
     """
-    found: list[Profile] = []
-    faults: list[str] = []
-    path = find(name)
-    while True:
-        profile, wrong = examine(path)
-        found.append(profile)
-        faults += wrong
-        if profile.extends is None:
-            break
-        try:
-            path = _parent(found)
-        except ProfileError as error:
-            faults.append(error.message)
-            break
+    found, faults = examine_chain(find(name))
     if faults:
         raise ProfileError("\n".join(faults))
     return found
 
 
+def examine_chain(path: Path, text: str | None = None) -> tuple[list[Profile], list[str]]:
+    """A profile and those it extends, the strongest first, and every fault of any of them, a missing or circular
+    parent included. text: what the file would hold."""
+    profile, faults = examine(path, text)
+    found = [profile]
+    while found[-1].extends is not None:
+        try:
+            path = _parent(found)
+        except ProfileError as error:
+            return found, [*faults, error.message]
+        profile, wrong = examine(path)
+        found.append(profile)
+        faults += wrong
+    return found, faults
+
+
 def _parent(found: Sequence[Profile]) -> Path:
-    """The file that the last of a chain extends; a path in a profile is relative to its folder."""
+    """The file that the last of a chain extends: a path is relative to its folder, a name is looked for there first."""
     last = found[-1]
     wanted = last.extends or ""
     names = " -> ".join([*(profile.name for profile in found), named(wanted)])
+    if len(found) == _LONGEST:
+        raise ProfileError(f"{last.extends_place}: extends: more than {_LONGEST} profiles build on each other")
+    beside = last.path.parent / (wanted if is_path(wanted) else f"{wanted}.toml")
     try:
-        path = find(str(last.path.parent / wanted) if is_path(wanted) and not wanted.startswith("~") else wanted)
+        path = find(str(beside) if is_path(wanted) or paths.is_file(beside) else wanted)
     except UsageError as error:
         raise ProfileError(f"{last.extends_place}: extends: {error.message} ({names})") from None
     if path.resolve() in [profile.path.resolve() for profile in found]:
@@ -52,22 +59,21 @@ def _parent(found: Sequence[Profile]) -> Path:
 
 
 def find(name: str) -> Path:
-    """The file of a profile, given by name or path."""
+    """The file of a profile, given by name or path; in full."""
     if not name:
         raise UsageError("profile: an empty name names nothing")
-    path = paths.expand(name if is_path(name) else f"{name}.toml")
     if is_path(name):
-        if path.is_file():
+        path = paths.absolute(name)
+        if paths.is_file(path):
             return path
         raise UsageError(f"profile {named(name)}: {'not a file' if path.exists() else 'no such file'}")
+    paths.expand(f"{name}.toml")
     for folder in folders():
         path = folder / f"{name}.toml"
-        if path.is_file():
+        if paths.is_file(path):
             return path
-    import difflib
-
-    near = difflib.get_close_matches(name, {path.stem for path in everywhere()}, 1)
-    raise UsageError(f"profile {named(name)}: not found" + (f"; did you mean {near[0]}?" if near else ""))
+    near = did_you_mean(nearest(name, {path.stem for path in everywhere()}))
+    raise UsageError(f"profile {named(name)}: not found{near}", hint="mlxctl profile list shows those in reach")
 
 
 def is_path(name: str) -> bool:
@@ -77,8 +83,19 @@ def is_path(name: str) -> bool:
 
 def folders() -> list[Path]:
     """Where profiles are looked for, the nearest first."""
-    found = [*project_folders(), user_folder(), paths.shipped_dir("profiles")]
-    return list({folder.resolve(): folder for folder in reversed(found)}.values())[::-1]
+    found = [*project_folders()]
+    with suppress(UsageError):  # where there is no home, nobody keeps profiles in it
+        found.append(user_folder())
+    found.append(paths.shipped_dir("profiles"))
+    nearest_first: dict[Path, Path] = {}
+    for folder in found:
+        nearest_first.setdefault(folder.resolve(), folder)
+    return list(nearest_first.values())
+
+
+def is_shipped(path: Path) -> bool:
+    """Whether a profile comes with mlxctl."""
+    return path.resolve().is_relative_to(paths.shipped_dir("profiles").resolve())
 
 
 def user_folder() -> Path:
@@ -89,36 +106,54 @@ def user_folder() -> Path:
 def everywhere() -> Iterator[Path]:
     """Every profile in reach, the nearest folder first; of one name, all but the first are shadowed."""
     for folder in folders():
-        # A name that begins with a dot is a draft, or an editor's.
-        yield from sorted(path for path in folder.glob("*.toml") if path.is_file() and not path.name.startswith("."))
+        with suppress(OSError):  # a folder that may not be looked into
+            # A name that begins with a dot is a draft, or an editor's.
+            yield from sorted(path for path in folder.glob("[!.]*.toml") if paths.is_file(path))
 
 
 def unnamed() -> list[Profile]:
-    """The chain of `default.toml`, where there is one that the user or root owns.
-
-    Nobody asked for it by name, so that one lying in a project may not let a model run code of its own.
-    """
+    """The chain of `default.toml`, where there is one that the user or root owns."""
     for folder in folders():
         path = folder / "default.toml"
-        if path.is_file() and path.stat().st_uid in (os.getuid(), 0):
+        if paths.is_file(path) and is_ours(path):
             found = chain(str(path))
-            trust = next((p.values[_TRUST] for p in found if _TRUST in p.values), None)
-            if trust is not None and trust.value and not path.is_relative_to(paths.config_dir()):
-                raise ProfileError(f"{trust.place}: {_TRUST}: a profile that nobody named may not set it",
-                                   hint="name the profile with -P, or give --trust-remote-code")  # fmt: skip
+            if faults := faults_of_default(found):
+                raise ProfileError("\n".join(faults), hint="name the profile with -P, or give --trust-remote-code")
             return found
     return []
+
+
+def faults_of_default(found: Sequence[Profile]) -> list[str]:
+    """What is asked for by nobody may not do: let a model run code of its own, unless the user's own configuration
+    says so; or build on a file of somebody else."""
+    trusting = next((profile for profile in found if TRUST in profile.values), None)
+    faults = [f"{profile.path}: belongs to another user, and nobody named it" for profile in found
+              if not is_ours(profile.path)]  # fmt: skip
+    if trusting and trusting.values[TRUST].value and not _is_of_the_user(trusting.path):
+        faults.append(f"{trusting.values[TRUST].place}: {TRUST}: a profile that nobody named may not set it")
+    return faults
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file belongs to the user or to root."""
+    return path.stat().st_uid in (os.getuid(), 0)
+
+
+def _is_of_the_user(path: Path) -> bool:
+    with suppress(UsageError):
+        return Path(os.path.normpath(path)).is_relative_to(paths.config_dir())
+    return False
 
 
 def project_folders() -> Iterator[Path]:
     """`.mlxctl/` and `profiles/` of the working directory and its parents, not above the repository or the home
     directory."""
     try:
-        start = Path.cwd()
-    except FileNotFoundError:
-        return  # the working directory was deleted
-    home = Path.home().resolve()
+        start = paths.here()
+    except UsageError:
+        return
+    home = paths.home()
     for folder in (start, *start.parents):
-        yield from (folder / name for name in (".mlxctl", "profiles") if (folder / name).is_dir())
-        if (folder / ".git").exists() or folder == home:
+        yield from (folder / name for name in (".mlxctl", "profiles") if paths.is_dir(folder / name))
+        if paths.is_dir(folder / ".git") or paths.is_file(folder / ".git") or folder == home:
             return

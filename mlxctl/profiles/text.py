@@ -2,20 +2,23 @@
 
 import textwrap
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import tomli_w
 
 from mlxctl import options
 from mlxctl.options import Option
-from mlxctl.profiles.files import TABLES, Value
+from mlxctl.profiles import places
+from mlxctl.profiles.files import TABLES
+from mlxctl.profiles.values import Value
 
 _HEAD = """\
 # Settings for: mlxctl run -P {name}
 # `mlxctl profile validate` checks this file; `mlxctl profile show {name} --origin` shows what comes of it.
 """
 _EVERYTHING = """\
-# A line such as `#temp = 0.0` shows a default: take the `#` away to set it.
+# A line such as `#temp = 0.0` shows a default: take the `#` away to set it. `…` stands for a value of yours.
 """
 _EXTENDS = """\
 # A profile to build on
@@ -27,20 +30,28 @@ _TEMPLATE = """\
 """
 
 
-def as_toml(values: Mapping[str, Value], description: str = "", *, origins: bool = False) -> str:
-    """A profile that sets these values. origins: each with where it came from, in a comment."""
+def as_toml(values: Mapping[str, Value], folder: Path, description: str = "", *, origins: bool = False) -> str:
+    """A profile of that folder that sets these values; what it cannot hold stands in comments.
+
+    origins: each with where it came from, in a comment.
+    """
     parts = [entry({"description": description})] if description else []
-    for section in TABLES:
-        rows = {key: value for key, value in values.items() if key.partition(".")[0] == section}
+    for section in [*TABLES, "request"]:
+        rows = [_row(key, value, folder, origins) for key, value in values.items() if key.partition(".")[0] == section]
         if rows:
-            parts.append(_section(section, [_row(key, value, origins) for key, value in rows.items()]))
+            parts.append(_section(section, rows) if section in TABLES else "# Of one call\n" + "".join(rows))
     return "\n".join(parts)
 
 
-def _row(key: str, value: Value, origins: bool) -> str:
+def _row(key: str, value: Value, folder: Path, origins: bool) -> str:
     section, _, name = key.partition(".")
-    # TOML has no null.
-    text = f"# {name} is not set\n" if value.value is None else entry({name: value.value}, section)
+    if value.value is None:  # TOML has no null
+        text = f"# {name} is not set\n"
+    elif section == "request" or any(places.outside(key, value, folder)):
+        text = "# " + entry({name: value.value}).strip("\n").replace("\n", "\n# ") + "\n"
+    else:
+        written = places.as_written(key, value, folder) if key in places.FILE_KEYS else value
+        text = entry({name: written.value}, section)
     return _remark(text, value.origin) if origins else text
 
 
@@ -56,7 +67,16 @@ def entry(table: Mapping[str, Any], section: str = "") -> str:
     (value,) = table.values()
     lines = isinstance(value, str) and "\r" not in value
     text = tomli_w.dumps({section: table} if section else table, multiline_strings=lines)
-    return text.removeprefix(f"[{section}]\n").strip("\n") + "\n"
+    text = text.removeprefix(f"[{section}]\n").strip("\n") + "\n"
+    return _on_one_line(text) if isinstance(value, list) else text
+
+
+def _on_one_line(text: str) -> str:
+    """A short list of simple values, which the library writes a line each."""
+    first, *items = text.splitlines()
+    line = first + " ".join(item.strip() for item in items[:-1]).removesuffix(",") + "]\n"
+    simple = len(items) > 1 and len(line) <= 100 and not any(item.strip()[:1] in "[{" for item in items[:-1])
+    return line if simple else text
 
 
 def _section(name: str, rows: Iterable[str]) -> str:

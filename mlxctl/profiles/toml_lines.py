@@ -35,8 +35,18 @@ def lines_of(text: str) -> dict[tuple[str, ...], int]:
             table, parts = tuple(parts), []
             found.setdefault(table, line)
         elif sign[0] not in "[]#\n":
-            parts.append(sign.strip("\"'"))
+            parts.append(_plain(sign))
     return found
+
+
+def _plain(sign: str) -> str:
+    """A key without its quotes, and without escapes."""
+    if sign[0] != '"' or "\\" not in sign:
+        return sign.strip("\"'")
+    import tomli
+
+    plain: str = tomli.loads(f"key = {sign}")["key"]
+    return plain
 
 
 def line_of(lines: dict[tuple[str, ...], int], path: tuple[str, ...]) -> int:

@@ -1,7 +1,11 @@
 """`mlxctl profile …`, and `run --save-profile`: through the program, in a project of its own."""
 
 import json
+import os
+import shutil
 import stat
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,7 +65,7 @@ def test_list_as_json(mlxctl: Program, write: Write) -> None:
     done = mlxctl("profile", "list", "--format", "json")
     rows = [row for row in json.loads(done.out) if row["name"] == "x"]
     assert rows == [
-        {"name": "x", "description": "two lines", "model": str(first.parent / "m"), "path": str(first),
+        {"name": "x", "description": "two\nlines", "model": str(first.parent / "m"), "path": str(first),
          "shadowed_by": None, "faults": 0},
         {"name": "x", "description": "", "model": None, "path": str(second), "shadowed_by": str(first), "faults": 1},
     ]  # fmt: skip
@@ -83,7 +87,7 @@ def test_show_prints_a_profile_that_stands_alone(mlxctl: Program, write: Write) 
     write("profiles/base.toml", "description = 'b'\n[model]\npath = 'org/model'\n[sampler]\ntemp = 0.9\ntop_p = 0.5")
     write("profiles/p.toml", "extends = 'base'\ndescription = 'd'\n[sampler]\ntemp = 0")
     done = mlxctl("profile", "show", "p")
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0 and "top_p does nothing" in done.err
     assert done.out == (
         'description = "d"\n\n[model]\npath = "org/model"\n\n[sampler]\ntemp = 0.0\ntop_p = 0.5\n'
     )  # fmt: skip
@@ -250,7 +254,7 @@ def test_new_from_a_command_line(mlxctl: Program) -> None:
     assert shown["settings"]["template"] == {"enable_thinking": True}
     assert shown["settings"]["output"] == {"stats": "never"}
     assert shown["settings"]["prompt"] == {"files": [str(mlxctl.cwd / ".mlxctl" / "-")]}
-    assert 'files = [\n    "-",\n]' in (mlxctl.cwd / ".mlxctl/mine.toml").read_text()
+    assert 'files = ["-"]' in (mlxctl.cwd / ".mlxctl/mine.toml").read_text()
 
 
 @pytest.mark.parametrize(
@@ -264,8 +268,14 @@ def test_new_from_a_command_line(mlxctl: Program) -> None:
         ("run -P nobody", "nobody"),
         ("run --unset nope", "nope"),
         ("run --system-prompt a --system-file b", "both"),
-        ("run -f outside.txt", "own folder"),
-        ("run --system-file /etc/hostname", "own folder"),
+        ("run --system-file /etc/hostname", "not in the folder of the new profile"),
+        ("run -f .mlxctl/gone.txt", "no such file"),
+        ("run --help", "no such option"),
+        ("run --temp 1 | cat", "| is the shell's"),
+        ("run --temp 1 >out.txt", "> is the shell's"),
+        ("run --chat-template-config '{\"a\": 123456789012345678901234567890}'", "beyond 64 bits"),
+        ('run --chat-template-config \'{"a": ' + "[" * 70 + "]" * 70 + "}'", "nested too deeply"),
+        ("run --temp 0.0000001", "sampler.temp"),
         ("run --chat-template-config '{\"a\": null}'", "null"),
         ("run --chat-template-config '{\"messages\": 1}'", "messages"),
     ],
@@ -310,7 +320,7 @@ def test_where_new_profiles_go(mlxctl: Program, write: Write) -> None:
     assert inside("profile", "new", "b", "--user").out == f"{user}\n"
     assert inside("profile", "path", "b").out == f"{user}\n"
     done = inside("profile", "new", "else/c.toml")
-    assert done.out == f"{sub}/else/c.toml\n" and f"-P {sub}/else/c.toml" in done.err
+    assert done.out == f"{sub}/else/c.toml\n" and "-P else/c.toml" in done.err
 
 
 def test_new_shadowing_its_own_parent_is_refused(mlxctl: Program, write: Write) -> None:
@@ -360,10 +370,12 @@ def test_new_with_unset_sets_what_is_left(mlxctl: Program, write: Write) -> None
 
 
 def test_new_where_nothing_can_be_written(mlxctl: Program) -> None:
-    """One line; status 6."""
+    """One line that says what is in the way; a run that shall be saved ends before its answer."""
     (mlxctl.cwd / ".mlxctl").write_text("a file")
-    done = mlxctl("profile", "new", "x")
-    assert done.code in (2, 6) and len(done.err.splitlines()) == 1 and "Traceback" not in done.err
+    for command in (("profile", "new", "x"), ("run", "--model", "/nowhere", "--save-profile", "x", "hi")):
+        done = mlxctl(*command)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.endswith(f"{mlxctl.cwd}/.mlxctl is not a folder\n") and len(done.err.splitlines()) == 1
 
 
 # run --save-profile
@@ -405,7 +417,8 @@ def test_save_profile_is_checked_before_the_answer(mlxctl: Program, write: Write
     """A name that is taken, or a profile that cannot be, is told before the model is loaded."""
     write(".mlxctl/mine.toml", "")
     write("x.txt", "x")
-    for args in (("mine",), ("other", "-f", "x.txt"), ("a b",), ("other", "--dry-run")):
+    huge = ("--stop", "x" * 110_000) * 10
+    for args in (("mine",), ("other", "--system-file", "x.txt"), ("a b",), ("other", "--dry-run"), ("other", *huge)):
         done = mlxctl("run", "--model", "/nowhere", "hi", "--save-profile", *args)
         assert (done.code, done.out) == (2, "")
     assert toml_files(mlxctl.cwd / ".mlxctl") == ["mine.toml"]
@@ -497,15 +510,13 @@ def test_edit(mlxctl: Program, write: Write) -> None:
 
 
 def test_edit_with_a_mistake_keeps_both(mlxctl: Program, write: Write) -> None:
-    """The profile as it was, and what was written; the next edit goes on with that."""
+    """The profile as it was, and what was written."""
     path = write(".mlxctl/x.toml", "[sampler]\ntemp = 0.5\n")
     status, err = edit(mlxctl, "x", "sed -i s/temp/tmp/")
     assert status == 2 and f"{path}:2: sampler.tmp: no such key" in err and "is as it was" in err
     assert path.read_text() == "[sampler]\ntemp = 0.5\n"
-    assert toml_files(path.parent) == [".x.draft.toml", "x.toml"]
-    status, err = edit(mlxctl, "x", "sed -i 's/tmp = 0.5/temp = 0.7/'")
-    assert status == 0 and "going on" in err
-    assert path.read_text() == "[sampler]\ntemp = 0.7\n" and toml_files(path.parent) == ["x.toml"]
+    (draft,) = path.parent.glob(".x.*.draft.toml")
+    assert str(draft) in err and draft.read_text() == "[sampler]\ntmp = 0.5\n"
 
 
 @pytest.mark.parametrize(
@@ -528,7 +539,6 @@ def test_edit_into_a_circle(mlxctl: Program, write: Write) -> None:
     for parent in ("x", "y"):
         status, err = edit(mlxctl, "x", f"""sed -i '$a extends = "{parent}"'""")
         assert status == 2 and f"{path}:2: extends: goes in a circle" in err
-        (path.parent / ".x.draft.toml").unlink()
     assert path.read_text() == "# nothing\n"
 
 
@@ -540,7 +550,8 @@ def test_edit_while_somebody_else_does(mlxctl: Program, write: Write) -> None:
     status, err = edit(mlxctl, "x", str(script))
     assert status == 2 and "somebody else" in err and "is kept in" in err
     assert path.read_text() == "[sampler]\n# theirs\n"
-    assert (path.parent / ".x.draft.toml").read_text() == "[sampler]\ntemp = 0.1\n"
+    (draft,) = path.parent.glob(".x.*.draft.toml")
+    assert draft.read_text() == "[sampler]\ntemp = 0.1\n"
 
 
 def test_edit_of_a_broken_profile_and_through_a_link(mlxctl: Program, write: Write) -> None:
@@ -549,8 +560,8 @@ def test_edit_of_a_broken_profile_and_through_a_link(mlxctl: Program, write: Wri
     (mlxctl.cwd / ".mlxctl").mkdir()
     link = mlxctl.cwd / ".mlxctl" / "x.toml"
     link.symlink_to(real)
-    assert edit(mlxctl, "x", "sed -i s/sampler/[sampler]/;s/[[][[]/[/".replace(";", " -e "))[0] in (0, 2)
-    assert link.is_symlink()
+    assert edit(mlxctl, "x", "sed -i 's/.*/[sampler]/'")[0] == 0
+    assert link.is_symlink() and real.read_text() == "[sampler]\n"
 
 
 def test_edit_of_what_is_not_ours(mlxctl: Program) -> None:
@@ -565,3 +576,320 @@ def test_file_names_are_no_commands_for_the_editor(mlxctl: Program, write: Write
     path = write("a$(touch PWNED) `b`;c.toml", "[sampler]\n")
     assert edit(mlxctl, f"./{path.name}", "sed -i s/sampler/kv/")[0] == 0
     assert path.read_text() == "[kv]\n" and not (mlxctl.cwd / "PWNED").exists()
+
+
+# What trying to break it found
+
+
+def test_code_of_a_project_is_not_run_through_the_parent_of_a_default(mlxctl: Program, write: Write) -> None:
+    """The user's own default.toml extends a name that the project has too: what counts is the file that sets it."""
+    default = Path(mlxctl.env["XDG_CONFIG_HOME"]) / "mlxctl" / "profiles" / "default.toml"
+    default.parent.mkdir(parents=True)
+    default.write_text('extends = "house"\n')
+    path = write(".mlxctl/house.toml", "[model]\ntrust_remote_code = true")
+    for command in (("run", "hi"), ("profile", "show"), ("profile", "validate", str(default))):
+        done = mlxctl(*command)
+        assert (
+            done.code == 2 and f"{path}:2: model.trust_remote_code: a profile that nobody named" in done.err + done.out
+        )
+    (default.parent / "house.toml").write_text("[model]\ntrust_remote_code = true")
+    assert "trust_remote_code = true" in mlxctl("profile", "show").out
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to somebody else")
+def test_a_profile_of_another_user(mlxctl: Program, write: Write) -> None:
+    """It may be used, for it was named; it may not let a model run its own code."""
+    path = write(".mlxctl/theirs.toml", "[model]\ntrust_remote_code = true\n[sampler]\ntemp = 0.5")
+    os.chown(path, 54321, 54321)
+    done = mlxctl("profile", "show", "theirs")
+    assert done.code == 2 and f"{path}:2: model.trust_remote_code: this file belongs to another user" in done.err
+    assert mlxctl("profile", "show", "theirs", "--no-trust-remote-code").code == 0
+    write(".mlxctl/default.toml", "extends = 'theirs'")
+    assert "belongs to another user, and nobody named it" in mlxctl("profile", "show").err
+
+
+def test_a_profile_given_by_a_relative_path_means_the_same(mlxctl: Program, write: Write) -> None:
+    """Its names are meant from its folder, however the path was spelled; ~ in it is a name like any other."""
+    (mlxctl.cwd / "demo").write_text("")
+    path = write("p.toml", "[model]\npath = './org/name'\nadapter_path = 'ad'")
+    for given in ("p.toml", "./p.toml", str(path)):
+        settings = json.loads(mlxctl("profile", "show", given, "--format", "json").out)["settings"]
+        assert settings["model"] == {"path": f"{mlxctl.cwd}/org/name", "adapter_path": f"{mlxctl.cwd}/ad"}
+    write("e.toml", "extends = './demo'")
+    assert mlxctl("profile", "show", "e.toml").out == ""
+    (Path(mlxctl.env["HOME"]) / "secret.txt").write_text("x")
+    write("s.toml", "[prompt]\nfiles = ['~/secret.txt']")
+    assert "no such file" in mlxctl("run", "-P", "s.toml", "--dry-run", "hi").err
+
+
+def test_the_nearest_folder_wins_though_it_is_searched_again_later(mlxctl: Program, write: Write) -> None:
+    """A link from the project to the user's folder, and a profile of that name in between."""
+    user = Path(mlxctl.env["XDG_CONFIG_HOME"]) / "mlxctl" / "profiles"
+    user.mkdir(parents=True)
+    (user / "x.toml").write_text("description = 'user'")
+    write("profiles/x.toml", "description = 'project'")
+    (mlxctl.cwd / ".mlxctl").symlink_to(user)
+    assert mlxctl("profile", "path", "x").out == f"{mlxctl.cwd}/.mlxctl/x.toml\n"
+    assert mlxctl("profile", "path").out.splitlines()[:2] == [f"{mlxctl.cwd}/.mlxctl", f"{mlxctl.cwd}/profiles"]
+
+
+def test_unset_uncovers_what_the_value_had_replaced(mlxctl: Program, write: Write) -> None:
+    """The parent's file, when the child's text does not count; twice is as good as once."""
+    write(".mlxctl/rules.txt", "x")
+    write(".mlxctl/base.toml", "[prompt]\nsystem_file = 'rules.txt'")
+    write(".mlxctl/p.toml", "extends = 'base'\n[prompt]\nsystem = 'x'\n[template]\na = 1")
+    twice = ("--unset", "system") * 2 + ("--unset", "template.a") * 2
+    assert mlxctl("profile", "show", "p", *twice).out == '[prompt]\nsystem_file = "rules.txt"\n'
+    for name in ("a", "template.a"):
+        assert "template" not in mlxctl("profile", "show", "p", "--unset", name).out
+    for name in ("--system-prompt", "system-prompt", "prompt.system"):
+        assert "system =" not in mlxctl("profile", "show", "p", "--unset", name).out
+
+
+def test_show_says_which_file_a_profile_cannot_hold(mlxctl: Program, write: Write) -> None:
+    """A parent in another folder reads one of its own: it stands there as a comment, and the rest is a profile."""
+    user = Path(mlxctl.env["XDG_CONFIG_HOME"]) / "mlxctl" / "profiles"
+    user.mkdir(parents=True)
+    (user / "h.txt").write_text("x")
+    (user / "base.toml").write_text("[prompt]\nfiles = ['h.txt']\n[sampler]\ntemp = 1")
+    write(".mlxctl/k.toml", f"extends = '{user}/base.toml'")
+    shown = mlxctl("profile", "show", "k").out
+    assert "[prompt]\n# files = [" in shown and f'"{user}/h.txt"' in shown and "temp = 1.0" in shown
+    write(".mlxctl/k2.toml", shown)
+    assert mlxctl("profile", "validate", "k2").code == 0
+    done = mlxctl("profile", "new", "k3", "--from", "run -P k --unset temp")
+    assert done.code == 2 and f"{user}/base.toml:2: '{user}/h.txt' is not in the folder" in done.err
+
+
+def test_show_origin_lists_what_belongs_to_one_call(mlxctl: Program) -> None:
+    """As comments, for no profile can hold it; and a flag that implies another says so itself."""
+    done = mlxctl("profile", "show", "demo", "--origin", env={"MLXCTL_OFFLINE": "1"})
+    assert "# offline = true  # variable MLXCTL_OFFLINE" in done.out.splitlines()
+    assert "[request]" not in done.out
+    assert mlxctl("profile", "show", "demo", "-P", "demo").code == 2
+
+
+def test_the_flag_that_implies_another_is_the_origin(mlxctl: Program, tiny: Tiny) -> None:
+    """--verbose sets the format."""
+    done = mlxctl("run", "--model", tiny("stopper"), "--verbose", "True", "--dry-run", "hi")
+    assert 'output.format = "classic"  # flag --verbose' in done.out
+
+
+def test_a_new_profile_in_another_project_finds_its_parent(mlxctl: Program, write: Write) -> None:
+    """By path, for there its name means nothing; beside it, by name."""
+    write(".mlxctl/base.toml", "[sampler]\ntemp = 0.9")
+    other = mlxctl.cwd / "other"
+    (other / ".git").mkdir(parents=True)
+    assert mlxctl("profile", "new", "other/.mlxctl/x.toml", "--from", "run -P base").code == 0
+    assert "temp = 0.9" in Program("mlxctl", mlxctl.env, other)("profile", "show", "x").out
+    (other / ".mlxctl" / "kid.toml").write_text("extends = 'x'")
+    assert mlxctl("profile", "validate", "other/.mlxctl/kid.toml").code == 0
+
+
+@pytest.mark.parametrize("path", ["./a\n[sampler]\ntemp = 9\n#.toml", "./a\x1bb.toml", "./\udcff.toml", "sub/.toml"])
+def test_a_path_with_a_name_that_makes_trouble(path: str, mlxctl: Program) -> None:
+    """It would stand in the file, and in what we print."""
+    done = mlxctl("profile", "new", path)
+    assert (done.code, done.out) == (2, "") and "a name is up to 100" in done.err
+
+
+def test_text_that_is_not_utf_8(mlxctl: Program) -> None:
+    """Names the byte, and writes nothing."""
+    done = mlxctl("profile", "new", "x", "--description", "a\udcff")
+    assert (done.code, done.out) == (2, "") and "not UTF-8" in done.err
+    assert not (mlxctl.cwd / ".mlxctl").exists()
+
+
+def test_a_new_profile_says_whose_place_it_takes(mlxctl: Program, write: Write) -> None:
+    """Others may extend that."""
+    assert "demo means the new one from now on, not " in mlxctl("profile", "new", "demo").err
+
+
+def test_links_to_models_stay_links(mlxctl: Program) -> None:
+    """`current` is to mean tomorrow's target tomorrow; a folder that is not there yet is one all the same."""
+    (mlxctl.cwd / "v3").mkdir()
+    (mlxctl.cwd / "current").symlink_to("v3")
+    assert mlxctl("profile", "new", "x", "--from", "run --model current --adapter-path later").code == 0
+    text = (mlxctl.cwd / ".mlxctl" / "x.toml").read_text()
+    assert 'path = "../current"' in text and 'adapter_path = "../later"' in text
+
+
+def test_files_of_the_question_are_left_out(mlxctl: Program, write: Write) -> None:
+    """They are of one call, and no profile may read them there."""
+    write("main.py", "x")
+    done = mlxctl("profile", "new", "x", "--from", "run -f main.py --temp 1 'What is this?'")
+    assert done.code == 0 and "left out, for they belong to one call: --file" in done.err
+    assert mlxctl("profile", "show", "x").out == "[sampler]\ntemp = 1.0\n"
+
+
+def test_what_variables_set_is_kept_and_said(mlxctl: Program) -> None:
+    """It was part of the run."""
+    done = mlxctl("profile", "new", "x", "--from", "run --top-k 3", env={"MLXCTL_TEMP": "0.5"})
+    assert "kept too is what these set: MLXCTL_TEMP" in done.err
+    assert mlxctl("profile", "show", "x").out == "[sampler]\ntemp = 0.5\ntop_k = 3\n"
+
+
+@pytest.mark.parametrize(
+    "script, words",
+    [
+        ('rm "$1"; mkfifo "$1"', "is not a file"),
+        ('rm "$1"; mkdir "$1"', "is not a file"),
+        ('rm "$1"', "No such file"),
+        ("echo '#' >>\"$1\"; rm .mlxctl/x.toml", "somebody else changed it"),
+        ("echo '#' >>\"$1\"; rm .mlxctl/x.toml; mkdir .mlxctl/x.toml", "somebody else changed it"),
+        ("rm -r .mlxctl", "No such file"),
+    ],
+)
+def test_editors_that_do_odd_things(script: str, words: str, mlxctl: Program, write: Write) -> None:
+    """One line, no fault of ours, and nothing is waited for."""
+    write(".mlxctl/x.toml", "# as it was")
+    write("editor", f"#!/bin/sh\n{script}\n").chmod(0o755)
+    status, err = edit(mlxctl, "x", "./editor")
+    assert status == 2 and words in err and "a fault of mlxctl" not in err
+
+
+def test_two_edits_at_once_do_not_share_a_draft(mlxctl: Program, write: Write) -> None:
+    """The one that is second to save is told, and keeps what it wrote."""
+    path = write(".mlxctl/x.toml", "[sampler]\n")
+    write("slow", "#!/bin/sh\ntouch started\nwhile [ ! -e go ]; do sleep 0.05; done\necho 'temp = 0.1' >>\"$1\"\n")
+    (mlxctl.cwd / "slow").chmod(0o755)
+    slow = mlxctl.popen(
+        "profile", "edit", "x", env={"EDITOR": "./slow"}, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
+    )
+    while not (mlxctl.cwd / "started").exists():
+        time.sleep(0.05)
+    assert edit(mlxctl, "x", "sed -i '$a top_k = 3'")[0] == 0
+    (mlxctl.cwd / "go").touch()
+    _, err = slow.communicate(timeout=60)
+    assert slow.returncode == 2 and b"somebody else changed it" in err
+    assert path.read_text() == "[sampler]\ntop_k = 3\n"
+    (draft,) = path.parent.glob(".x.*.draft.toml")
+    assert draft.read_text() == "[sampler]\ntemp = 0.1\n"
+
+
+def test_links_to_shipped_profiles_are_shipped_profiles(mlxctl: Program) -> None:
+    """An edit through a link would change them for everybody."""
+    (mlxctl.cwd / ".mlxctl").mkdir()
+    (mlxctl.cwd / ".mlxctl" / "x.toml").symlink_to(mlxctl("profile", "path", "demo").out.strip())
+    assert "comes with mlxctl" in edit(mlxctl, "x", "true")[1]
+
+
+def test_a_pipe_that_a_profile_names_is_not_waited_for(mlxctl: Program, write: Write) -> None:
+    """It is no file."""
+    path = write(".mlxctl/x.toml", "[prompt]\nsystem_file = 'ff'")
+    os.mkfifo(path.parent / "ff")
+    done = mlxctl("run", "-P", "x", "hi", timeout=20)
+    assert done.code == 2 and done.err.startswith(f"{path}:2: prompt.system_file: no such file")
+
+
+def test_faults_between_settings_name_the_file_that_sets_them(mlxctl: Program, write: Write) -> None:
+    """And all of them at once, beside those of single keys; run and show say the same."""
+    parent = write(".mlxctl/par.toml", '[generation]\nstop = [""]\n[prompt]\nfiles = ["gone"]\n[sampler]\ntmp = 1')
+    write(".mlxctl/kid.toml", "extends = 'par'")
+    done = mlxctl("profile", "validate", "kid")
+    assert [line.removeprefix(f"{parent}:").split(": ")[:2] for line in done.out.splitlines()] == [
+        ["6", "sampler.tmp"], ["4", "prompt.files"], ["2", "generation.stop"]]  # fmt: skip
+    write(".mlxctl/par.toml", '[generation]\nstop = [""]\n')
+    for command in (("run", "-P", "kid", "hi"), ("profile", "show", "kid")):
+        assert mlxctl(*command).err == f"{parent}:2: generation.stop: an empty text ends nothing\n"
+    assert "1 fault" in mlxctl("profile", "list").out
+
+
+def test_lines_of_keys_written_with_escapes(mlxctl: Program, write: Write) -> None:
+    """TOML lets a key be spelled so."""
+    path = write("x.toml", '[sampler]\n\n"tem\\u0070" = 0.5\n')
+    assert f"temp = 0.5  # {path}:3" in mlxctl("profile", "show", "x.toml", "--origin").out
+
+
+def test_numbers_that_json_does_not_know(mlxctl: Program, write: Write) -> None:
+    """They would be shown as null."""
+    path = write("x.toml", "[template]\na = nan\nb = [inf]")
+    faults = mlxctl("profile", "validate", "x.toml").out.splitlines()
+    assert [fault.partition(f"{path}:")[2][:14] for fault in faults] == ["2: template.a:", "3: template.b:"]
+
+
+def test_nearest_keys(mlxctl: Program, write: Write) -> None:
+    """A key outside its table is known all the same; a name that is not found says where to look."""
+    write("x.toml", "temp = 1")
+    assert "temp: no such key; did you mean sampler.temp?" in mlxctl("profile", "validate", "x.toml").out
+    done = mlxctl("profile", "show", env={"MLXCTL_PROFILE": "nosuch"})
+    assert done.err.startswith("mlxctl: MLXCTL_PROFILE: profile nosuch: not found")
+    assert "mlxctl profile list" in done.err
+    assert "mlxctl run" in mlxctl("run", "--save-profile").err
+
+
+def test_a_chain_without_end(mlxctl: Program, write: Write) -> None:
+    """It is cut where nobody can mean it any more."""
+    for number in range(40):
+        write(f"profiles/p{number}.toml", f"extends = 'p{number + 1}'")
+    write("profiles/p40.toml", "")
+    done = mlxctl("profile", "validate", "p0")
+    assert done.code == 2 and "more than 32 profiles" in done.out
+    assert mlxctl("profile", "validate", "p20").code == 0
+
+
+def test_half_a_list_in_a_variable(mlxctl: Program) -> None:
+    """It was meant as a list; "[END]" and "[1]" are texts."""
+    for text in ('["a", 1]', '["a"'):
+        assert mlxctl("profile", "show", env={"MLXCTL_STOP": text}).code == 2
+    for text in ("[END]", "[1]"):
+        assert f'stop = ["{text}"]' in mlxctl("profile", "show", env={"MLXCTL_STOP": text}).out
+
+
+@pytest.mark.parametrize("command", [("list",), ("show", "demo"), ("path",), ("schema",)], ids=lambda c: c[0])
+def test_stdout_that_is_closed(command: tuple[str, ...], mlxctl: Program) -> None:
+    """Nothing was printed, and that is no success."""
+    done = subprocess.run(["sh", "-c", '"$0" profile "$@" >&-', mlxctl.path, *command], env=mlxctl.env, cwd=mlxctl.cwd,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 2 and "stdout is closed" in done.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0 or shutil.which("setpriv") is None, reason="needs root, and setpriv of util-linux")
+def test_no_home_and_nothing_readable(mlxctl: Program, tiny: Tiny, write: Write) -> None:
+    """As in a container, for a user that has no entry; and folders that may not be looked into."""
+    caps = "+dac_override,+dac_read_search"
+    ghost = [
+        "setpriv",
+        "--reuid",
+        "54321",
+        "--regid",
+        "54321",
+        "--clear-groups",
+        "--inh-caps",
+        caps,
+        "--ambient-caps",
+        caps,
+    ]
+    plain = [
+        "setpriv",
+        "--bounding-set",
+        "-dac_override,-dac_read_search",
+        "--inh-caps",
+        "-dac_override,-dac_read_search",
+    ]
+    bare = {key: value for key, value in mlxctl.env.items() if key != "HOME" and not key.startswith("XDG")}
+
+    def run(how: list[str], env: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*how, mlxctl.path, *args], env=env, cwd=mlxctl.cwd, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, check=False)  # fmt: skip
+
+    answered = run(ghost, bare, "run", "--model", tiny("stopper"), "hi")
+    assert (answered.returncode, answered.stdout) == (0, f"{STOPPER_REPLY}\n"), answered.stderr
+    assert run(ghost, bare, "profile", "list").returncode == 0
+    new = run(ghost, bare, "profile", "new", "x", "--user")
+    assert new.returncode == 2 and "there is no home directory" in new.stderr
+    for name in ("profiles", ".mlxctl"):
+        (mlxctl.cwd / name).mkdir()
+        (mlxctl.cwd / name).chmod(0)
+    Path(mlxctl.env["XDG_CONFIG_HOME"]).mkdir(mode=0)
+    for args in (("run", "--model", tiny("stopper"), "hi"), ("profile", "list"), ("profile", "show", "demo")):
+        assert run(plain, mlxctl.env, *args).returncode == 0
+
+
+def test_a_working_directory_that_is_gone(mlxctl: Program) -> None:
+    """Paths from here mean nothing then."""
+    for args in ("new ./x.toml", "new x", "show ./x.toml"):
+        script = f"mkdir g; cd g; rmdir ../g; exec {mlxctl.path} profile {args}"
+        done = subprocess.run(["sh", "-c", script], env=mlxctl.env, cwd=mlxctl.cwd, capture_output=True, text=True,
+                              check=False)  # fmt: skip
+        assert done.returncode == 2 and "the working directory: No such file or directory" in done.stderr

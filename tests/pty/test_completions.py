@@ -184,6 +184,7 @@ CASES: dict[str, list[str] | None] = {
     "run --max-tok": ["run", "--max-tokens"],
     "run --no-off": ["run", "--no-offline"],
     "run hello --max-tok": ["run", "hello", "--max-tokens"],
+    "run -f main.py -p hi -P rev": ["run", "-f", "main.py", "-p", "hi", "-P", "review"],
     "run -- --max-tok": None,
     "generate --max-tok": ["generate", "--max-tokens"],
     "profile show --orig": ["profile", "show", "--origin"],
@@ -338,3 +339,14 @@ def test_unknown_shell(mlxctl: Program, args: tuple[str, ...]) -> None:
     done = mlxctl("completion", *args)
     assert (done.code, done.out) == (2, "")
     assert "bash" in done.err
+
+
+@pytest.mark.parametrize(
+    "line", ["run -f s", "run -p x --te", "generate -p x -f y ", "run -- -f ", "run -z -n -a = --te"]
+)
+def test_fish_says_nothing_else(line: str, sealed: dict[str, str], work: Path) -> None:
+    """Words that look like operators of its own `test` are words."""
+    script = f"source {REPO}/completions/mlxctl.fish; complete -C 'mlxctl {line}'"
+    done = subprocess.run(["fish", "--no-config", "-c", script], env=sealed, cwd=work, capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")

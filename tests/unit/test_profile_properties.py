@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from conftest import Forked
 from forked import Server
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mlxctl import options, profiles
-from mlxctl.errors import ProfileError
+from mlxctl import options, profiles, rules
 from mlxctl.options import Option
+from mlxctl.profiles.files import examine
 
 # What these two do with file names has tests of its own, and the system prompt's two forms replace each other.
 APART = {"prompt.system_file", "prompt.files", "prompt.system", "model.adapter_path"}
@@ -132,7 +132,7 @@ def test_any_key_that_is_not_in_the_table_is_refused(section: str, name: str) ->
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "p.toml")
         path.write_text(f"\n\n{key} = 1\n")
-        _, faults = profiles.examine(path)
+        _, faults = examine(path)
     assert any(fault.startswith(f"{path}:3: {key}: no such key") for fault in faults) is not known
 
 
@@ -145,8 +145,8 @@ def test_a_value_of_another_type_is_refused(row: Option, data: st.DataObject) ->
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "p.toml")
         path.write_text(f"{row.key} = {wrong}\n", encoding="utf-8")
-        with pytest.raises(ProfileError, match=f":1: {row.key}: expected "):
-            profiles.read(path)
+        (fault,) = examine(path)[1]
+        assert f":1: {row.key}: expected " in fault
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALAR = (
     st.booleans()
     | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | ANY_TEXT
     | st.datetimes()
     | st.dates()
@@ -185,16 +185,14 @@ def test_what_show_prints_is_a_profile_that_shows_the_same(
     """show, with and without origins, then validate and show again: whatever the values, free keys included."""
     import tomli_w
 
-    # Two settings that each are in order, and together are not.
-    if not template.keys().isdisjoint(RESERVED) or any("" in layer.get("generation.stop", []) for layer in layers):
-        return
+    assume(template.keys().isdisjoint(rules.RESERVED))
+    assume(not any("" in layer.get("generation.stop", []) for layer in layers))
     layers = [{key: value for key, value in layer.items() if value != "" and not tiny(value)} for layer in layers]
     with tempfile.TemporaryDirectory(dir=quick.cwd) as name:
         folder = Path(name)
         (folder / "sub").mkdir()
         for file in ("rules.txt", "sub/more.txt", "ünï.txt"):
             (folder / file).write_text("x")
-        write_chain(folder, layers)
         rest = tomli_w.dumps({"template": template, "prompt": {"system": system, "files": files}})
         # Dotted keys before, tables after: no table may be named twice.
         own = {key: value for key, value in layers[0].items() if not key.startswith("prompt.")}
@@ -202,10 +200,10 @@ def test_what_show_prints_is_a_profile_that_shows_the_same(
         with (folder / "p0.toml").open("a", encoding="utf-8") as file:
             file.write(rest)
         first = quick("profile", "show", f"{folder}/p0.toml", "--format", "json")
-        assert (first.code, first.err) == (0, "")
+        assert first.code == 0, first.err
         for extra in ((), ("--origin",)):
             shown = quick("profile", "show", f"{folder}/p0.toml", *extra)
-            assert (shown.code, shown.err) == (0, "")
+            assert shown.code == 0, shown.err
             (folder / "shown.toml").write_text(shown.out, encoding="utf-8")
             checked = quick("profile", "validate", f"{folder}/shown.toml")
             assert (checked.code, checked.out) == (0, ""), shown.out
@@ -213,10 +211,6 @@ def test_what_show_prints_is_a_profile_that_shows_the_same(
             before, after = (json.loads(done.out)["settings"] for done in (first, again))
             assert extra or after == before
             assert all(after[section][key] == value for section in before for key, value in before[section].items())
-
-
-RESERVED = {"conversation", "messages", "tokenize", "add_generation_prompt", "continue_final_message", "return_dict",
-            "return_tensors", "self"}  # fmt: skip
 
 
 def tiny(value: Any) -> bool:
@@ -265,7 +259,7 @@ def neither_crashes_nor_lies(quick: Forked, data: bytes) -> None:
     checked = quick("profile", "validate", "any.toml")
     assert checked.code in (0, 2), checked.err
     assert (checked.code == 2) == bool(checked.out)
-    assert all(line.startswith("any.toml") for line in checked.out.splitlines())
+    assert all(line.startswith(str(path)) for line in checked.out.splitlines())
     shown = quick("profile", "show", "any.toml")
     assert shown.code in (0, checked.code), shown.err
     assert "Traceback" not in checked.err + shown.err

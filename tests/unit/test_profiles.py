@@ -8,6 +8,8 @@ import pytest
 
 from mlxctl import profiles
 from mlxctl.errors import UsageError
+from mlxctl.profiles.files import examine
+from mlxctl.profiles.search import chain
 from mlxctl.settings import Settings
 
 Write = Callable[[str, str], Path]
@@ -82,7 +84,7 @@ def test_a_good_profile(write: Write) -> None:
     assert found.template == {"enable_thinking": False, "anything": {"deep": [1, 2]}}
     assert (found.logits.logit_bias, found.generation.stop) == ({"id:7": -1.5}, ["###", "\n\n"])
     assert (found.generation.max_tokens, found.output.format, found.output.thinking) == (-1, "json", "hide")
-    assert profiles.read(path).description == "All sorts"
+    assert examine(path)[0].description == "All sorts"
 
 
 @pytest.mark.parametrize(
@@ -319,7 +321,7 @@ def test_a_chain_and_its_circle(write: Write) -> None:
     write("profiles/a.toml", "extends = 'b'")
     write("profiles/b.toml", "extends = 'c'")
     last = write("profiles/c.toml", "[sampler]\ntemp = 0.5")
-    assert [profile.name for profile in profiles.chain("a")] == ["a", "b", "c"]
+    assert [profile.name for profile in chain("a")] == ["a", "b", "c"]
     assert profiles.load_profile("a").sampler.temp == 0.5
     last.write_text("extends = 'a'")
     assert "a -> b -> c -> a" in faults("a")[0]
@@ -357,6 +359,7 @@ def test_a_bad_variable_is_named(name: str, text: str) -> None:
 def test_files_are_meant_relative_to_the_profile(write: Write) -> None:
     """Wherever one works."""
     path = write("profiles/p.toml", "[prompt]\nsystem_file = 'rules.txt'\nfiles = ['a/b.txt']")
+    write("profiles/rules.txt", ""), write("profiles/a/b.txt", "")
     found = profiles.load_profile("p")
     assert found.prompt.system_file == str(path.parent / "rules.txt")
     assert found.prompt.files == [str(path.parent / "a/b.txt")]

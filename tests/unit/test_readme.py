@@ -43,7 +43,7 @@ def test_profile_is_valid(mlxctl: Program, tiny: Callable[[str], str], work: Pat
     (work / "house-rules.txt").write_text("Be kind.")
     assert mlxctl("profile", "validate", "short.toml").code == 0
     done = mlxctl("run", "-P", "./short.toml", "--model", tiny("stopper"), "--dry-run", "hi")
-    assert (done.code, "sampler.temp = 0.7  # short.toml:9" in done.out) == (0, True), done
+    assert (done.code, f"sampler.temp = 0.7  # {work}/short.toml:9" in done.out) == (0, True), done
     assert "Be kind." in done.out
 
 

@@ -10,6 +10,7 @@ from jsonschema import Draft7Validator
 from jsonschema.exceptions import ValidationError
 
 from mlxctl import options, profiles
+from mlxctl.profiles.files import examine
 
 SCHEMA = json.loads((REPO / "profiles" / "schema.json").read_text(encoding="utf-8"))
 SHIPPED = sorted((REPO / "profiles").glob("*.toml"))
@@ -66,7 +67,7 @@ def own_faults(text: str, folder: Path) -> list[str]:
     """What we say."""
     path = folder / "p.toml"
     path.write_text(text, encoding="utf-8")
-    return profiles.examine(path)[1]
+    return examine(path)[1]
 
 
 def test_the_schema_is_one() -> None:
@@ -86,9 +87,9 @@ def test_shipped_profiles(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.startswith("#:schema ./schema.json\n# ")
     assert schema_faults(text) == []
-    report = profiles.check(str(path))
+    report = profiles.check(path)
     assert (report.faults, report.warnings) == ([], [])
-    assert profiles.read(path).description
+    assert report.profile[0].description
     assert text.count("\n# ") >= 2
 
 

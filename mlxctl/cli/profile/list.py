@@ -2,12 +2,12 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from textwrap import shorten
 
 import click
 
 from mlxctl import paths, profiles
 from mlxctl.cli.app import App
-from mlxctl.errors import MlxctlError
 from mlxctl.output.json import encode
 
 
@@ -47,23 +47,20 @@ def _rows() -> list[Row]:
 
 
 def _row(path: Path, nearest: Path | None) -> Row:
-    profile, faults = profiles.examine(path)
-    model = None
-    try:
-        model = profiles.resolve({}, {}, str(path)).values["model.path"].value
-    except MlxctlError as error:
-        faults = error.message.splitlines()
+    report = profiles.check(path)
+    model = next((p.values["model.path"].value for p in report.profile if "model.path" in p.values), None)
     by = str(nearest) if nearest is not None else None
-    return Row(path.stem, " ".join(profile.description.split()), model, str(path), by, len(faults))
+    return Row(path.stem, report.profile[0].description, model, str(path), by, len(report.faults))
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     where = _where(Path(row.path))
     if row.shadowed_by is not None:
         where += f" (shadowed by {_where(Path(row.shadowed_by))})"
-    wrong = f"({row.faults} fault{'s' if row.faults != 1 else ''}: mlxctl profile validate {row.path})"
-    return row.name, row.model or "-", wrong if row.faults else row.description, where
+    wrong = f"({row.faults} fault{'s' if row.faults != 1 else ''}, told by `mlxctl profile validate`)"
+    description = " ".join(row.description.split())
+    return row.name, row.model or "-", wrong if row.faults else shorten(description, 200), where
 
 
 def _where(path: Path) -> str:
-    return "(shipped)" if path.parent == paths.shipped_dir("profiles") else paths.short(path)
+    return "(shipped)" if profiles.is_shipped(path) else paths.short(path)

@@ -6,7 +6,7 @@ import click
 
 from mlxctl import profiles
 from mlxctl.cli.app import App
-from mlxctl.errors import ExitStatus
+from mlxctl.errors import ExitStatus, UsageError
 
 
 @click.command()
@@ -27,7 +27,11 @@ def command(app: App, names: tuple[str, ...]) -> int:
 
 
 def _faults(app: App, name: str) -> Iterator[str]:
-    report = profiles.check(name)
+    try:
+        report = profiles.check(profiles.find(name))
+    except UsageError as error:
+        yield error.message
+        return
     for warning in report.warnings:
         app.say(warning)
     yield from report.faults
