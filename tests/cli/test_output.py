@@ -187,6 +187,6 @@ def test_dry_run_shows_what_would_be_used(mlxctl: Program, tiny: Tiny, work: Pat
     lines = done.out.splitlines()
     assert "sampler.temp = 0.5  # flag --temp" in lines
     assert "sampler.seed = 7  # variable MLXCTL_SEED" in lines
-    assert "sampler.top_k = 5  # p.toml:2" in lines
+    assert f"sampler.top_k = 5  # {work}/p.toml:2" in lines
     assert done.code == 0 and done.out.endswith("<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n\n")
     assert END_OF_TEXT not in done.out
