@@ -50,7 +50,7 @@ class Option:
     @property
     def is_path(self) -> bool:
         """Whether its text names something in the file system, or may."""
-        return self.metavar in ("PATH", "FOLDER", "MODEL")
+        return self.metavar in ("PATH", "FOLDER", "MODEL", "CACHE")
 
     @property
     def in_profile(self) -> bool:

@@ -123,6 +123,15 @@ class KV(Section, frozen=True):
         upstream=True, ge=0)] = 5000  # fmt: skip
 
 
+class Cache(Section, frozen=True):
+    name: Annotated[str | None, opt("--cache", "Start from this prompt cache: a name, or the path of one",
+        metavar="CACHE")] = None  # fmt: skip
+    auto: Annotated[bool, opt("--auto-cache", "Keep prompts that were processed, and skip what the next one has in "
+        "common with them")] = False  # fmt: skip
+    max_bytes: Annotated[int, opt("--cache-max-bytes", "Most bytes that --auto-cache keeps on disk; the least recently "
+        "used go first", ge=0)] = 10_000_000_000  # fmt: skip
+
+
 class Output(Section, frozen=True):
     format: Annotated[Literal["text", "json", "jsonl", "classic"], opt("--format", "How the answer is written; "
         "classic is the layout of mlx_lm.generate")] = "text"  # fmt: skip
@@ -141,8 +150,10 @@ class Request(Section, frozen=True):
         variable=False)] = None  # fmt: skip
     image: Annotated[list[str], opt("--image", "Image for the next placeholder of the prompt", metavar="PATH",
         upstream=True, variable=False)] = []  # fmt: skip
-    prompt_cache_file: Annotated[str | None, opt("--prompt-cache-file", "Start from a cache that "
+    prompt_cache_file: Annotated[str | None, opt("--prompt-cache-file", "Start from a prompt cache, also one that "
         "mlx_lm.cache_prompt wrote", metavar="PATH", upstream=True, variable=False)] = None  # fmt: skip
+    cache_update: Annotated[bool, opt("--cache-update", "Write the question and the answer back to the prompt cache",
+        variable=False)] = False  # fmt: skip
     chat_template_config: Annotated[dict[str, Any], opt("--chat-template-config", "Arguments for the chat template, "
         "as a JSON object", metavar="JSON", upstream=True, variable=False)] = {}  # fmt: skip
     think: Annotated[bool | None, opt("--think/--no-think", "Ask the template for thinking, or for none",
@@ -172,6 +183,7 @@ class Settings(Section, frozen=True):
     logits: Logits = Logits()
     generation: Generation = Generation()
     kv: KV = KV()
+    cache: Cache = Cache()
     output: Output = Output()
     request: Request = Request()
     profile: str | None = None
@@ -195,5 +207,5 @@ class Settings(Section, frozen=True):
 
 SECTIONS: Mapping[str, type[Section]] = types.MappingProxyType({
     "model": Model, "prompt": Prompt, "sampler": Sampler, "logits": Logits, "generation": Generation, "kv": KV,
-    "output": Output, "request": Request,
+    "cache": Cache, "output": Output, "request": Request,
 })  # fmt: skip

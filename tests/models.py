@@ -32,6 +32,7 @@ THINKING = f"{THINK} Let me think{THINK_END}\n\n"  # how "moe" answers a chat pr
 STOPPER_REPLY = "Hello there, wörld 🙂!"
 EOS_SPLIT_REPLY = f" one{END_OF_TEXT} two{IM_END} three{THIRD_EOS}"  # "eos-split" to any chat prompt, then free
 WINDOW = 16  # of "sliding"
+CHUNK = 32  # of "chunked": what its attention sees ends at multiples of it
 CONTEXT = 2048  # max_position_embeddings
 
 CHATML = """\
@@ -268,6 +269,64 @@ _RECIPES = {
         embed=0.35,
         depth=(2.5, 2.5),
     ),
+    "chunked": Recipe(  # the text is a part of a multimodal architecture
+        {
+            "model_type": "llama4",
+            "text_config": _config(
+                "llama4_text",
+                num_hidden_layers=4,  # every fourth layer sees all the text
+                attention_bias=False,
+                attention_chunk_size=CHUNK,
+                intermediate_size_mlp=2 * HIDDEN,
+                interleave_moe_layer_step=5,  # beyond the last layer: no experts
+                num_local_experts=1,
+                num_experts_per_tok=1,
+                rope_scaling=None,
+                use_qk_norm=True,
+            ),
+            "torch_dtype": "float32",
+        },
+        depth=(1.0, 0.5, 0.5, 1.0),
+    ),
+    "lists": Recipe(
+        _config(
+            "falcon_h1",
+            mamba_d_conv=4,
+            mamba_d_head=HEAD_DIM,
+            mamba_d_ssm=2 * HIDDEN,
+            mamba_d_state=32,  # the least that the Metal kernel takes
+            mamba_n_groups=1,
+            mamba_n_heads=2 * HIDDEN // HEAD_DIM,
+        ),
+    ),
+    "pairs": Recipe(
+        {
+            "model_type": "longcat_flash",
+            "attention_method": "MLA",
+            "attention_bias": False,
+            "hidden_size": HIDDEN,
+            "ffn_hidden_size": 2 * HIDDEN,
+            "expert_ffn_hidden_size": HIDDEN,
+            "num_layers": 2,
+            "num_attention_heads": HEADS,
+            "q_lora_rank": 32,
+            "kv_lora_rank": 32,
+            "qk_nope_head_dim": HEAD_DIM,
+            "qk_rope_head_dim": HEAD_DIM,
+            "v_head_dim": HEAD_DIM,
+            "mla_scale_q_lora": True,  # the code fails where they are false
+            "mla_scale_kv_lora": True,
+            "n_routed_experts": 2,
+            "moe_topk": 1,
+            "routed_scaling_factor": 1.0,
+            "zero_expert_num": 0,  # one would write into the reserved dimensions
+            "zero_expert_type": "identity",
+            "max_position_embeddings": CONTEXT,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": 10000.0,
+            "torch_dtype": "float32",
+        },
+    ),
 }
 KINDS: tuple[str, ...] = tuple(_RECIPES)
 
@@ -308,6 +367,8 @@ def _write_model(recipe: Recipe, folder: Path) -> None:
     tokenizer = recipe.tokenizer()
     config_eos, generation_eos = (tokenizer.token_to_id(token) for token in recipe.eos_ids or (recipe.eos,) * 2)
     config = recipe.config | {"vocab_size": tokenizer.get_vocab_size(), "eos_token_id": config_eos}
+    if "text_config" in config:
+        config["text_config"] = config["text_config"] | {"vocab_size": config["vocab_size"]}
     model = _model(config)
     model.load_weights(list(_weights(recipe, model, tokenizer).items()))
     if recipe.quantized:
@@ -363,17 +424,23 @@ def _weights(recipe: Recipe, model: Any, tokenizer: Any) -> dict[str, Any]:
     initial = dict(tree_flatten(model.parameters()))
     kept = {name: value for name, value in initial.items() if _is_kept(name)}
     arrays = {name: _noise(name, value.shape, recipe) for name, value in initial.items() if name not in kept}
-    embed = next(array for name, array in arrays.items() if "embed" in name)
-    if "lm_head.weight" in arrays:
-        _script(recipe, tokenizer, arrays, embed, arrays["lm_head.weight"])
+    embed = next(array for name, array in arrays.items() if _is_embedding(name))
+    head = next((array for name, array in arrays.items() if name.endswith("lm_head.weight")), None)
+    if head is not None:
+        _script(recipe, tokenizer, arrays, embed, head)
     else:
         embed[_unwanted(tokenizer)] *= 0.1  # tied: no room for a bias, small rows must do
     return kept | {name: mx.array(array) for name, array in arrays.items()}
 
 
 def _is_kept(name: str) -> bool:
-    """Norms and the state-space constants are good as the architecture initialises them."""
-    return "norm" in name or name.endswith(("A_log", ".D"))
+    """Norms, the state-space constants and a router's bias are good as the architecture initialises them."""
+    return "norm" in name or name.endswith(("A_log", ".D", ".e_score_correction_bias"))
+
+
+def _is_embedding(name: str) -> bool:
+    """Of tokens: latent attention has an "embed_q" in its layers."""
+    return name.endswith(("embed_tokens.weight", "embeddings.weight"))
 
 
 def _noise(name: str, shape: tuple[int, ...], recipe: Recipe) -> Any:
@@ -389,7 +456,7 @@ def _spread(name: str, shape: tuple[int, ...], recipe: Recipe) -> float:
     """Standard deviations that keep attention sharp and the text varied."""
     if name.endswith(".bias"):
         return 0.1
-    if "embed" in name:
+    if _is_embedding(name):
         return recipe.embed
     if "lm_head" in name:
         return 0.35

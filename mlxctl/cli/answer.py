@@ -6,8 +6,9 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from mlxctl.cli.app import App
+from mlxctl.cli.caching import Caching
 from mlxctl.cli.display import PrefillBar
-from mlxctl.cli.inputs import Ask
+from mlxctl.cli.inputs import Ask, Asked
 from mlxctl.cli.signals import Interrupted, Signals, exit_status
 from mlxctl.cli.streams import divert_prints
 from mlxctl.errors import ExitStatus, MlxctlError, ReaderGone
@@ -18,31 +19,34 @@ from mlxctl.settings import Settings
 
 if TYPE_CHECKING:
     from mlxctl.engine.engine import Engine
+    from mlxctl.engine.kv import Prefix
 
 
 def answer(app: App, resolved: Resolved, ask: Ask) -> int:
     """Run one prompt; return the exit status."""
-    settings = resolved.settings
     app.stdout.require()
+    caching = Caching(app, resolved)
+    settings = caching.settings
     if settings.request.stats_file:
         stats.open_log(settings.request.stats_file).close()  # an hour's answer shall not end with "cannot write"
     divert_prints()
-    session = _Session(app, settings)
+    session = _Session(app, caching)
     session.signals.install()
     with session.reporting():
         if settings.request.dry_run:
             from mlxctl.cli.dry_run import dry_run
 
-            return dry_run(app, resolved, ask)
+            return dry_run(app, resolved, settings, lambda: caching.begin(ask()))
         return session.run(ask)
 
 
 class _Session:
     """One run and its surroundings."""
 
-    def __init__(self, app: App, settings: Settings) -> None:
+    def __init__(self, app: App, caching: Caching) -> None:
         self.app = app
-        self.settings = settings
+        self.caching = caching
+        self.settings = settings = caching.settings
         self.bar = PrefillBar(app)
         self.writer: Writer = make_writer(app.stdout, app.stderr, settings)
         self.signals = Signals(self._goodbye, self.bar.show_cursor)
@@ -54,14 +58,26 @@ class _Session:
         from mlxctl.engine.engine import Engine
 
         self.engine = engine = Engine.load(self.settings, self.app.say)
-        messages = ask()
+        asked = self.caching.begin(ask())
+        prefixes = self.caching.prefixes(engine, asked.messages)
         self.signals.listening = True
         self.writer.start()
+        done = self._stream(engine, asked, prefixes)
+        status = self._finish(done)
+        for event in self.caching.finish(engine, asked.messages, done):
+            self._pass_on(event)
+        return status
+
+    def _stream(self, engine: "Engine", asked: Asked, prefixes: "list[Prefix]") -> Done:
         logprobs = self.settings.output.format == "jsonl"
-        with closing(engine.stream(messages, cancel=self._cancel, logprobs=logprobs)) as events:
-            for event in events:
+        shared = asked.shared if self.caching.keeps else None
+        stream = engine.stream(asked.messages, prefixes=prefixes, shared=shared, cancel=self._cancel, logprobs=logprobs)
+        with closing(stream) as events:
+            for number, event in enumerate(events):
                 if isinstance(event, Done):
-                    return self._finish(event)
+                    return event
+                if number == 0:
+                    self.caching.tell(engine)
                 self._pass_on(event)
         raise AssertionError("the stream ended without Done")
 
@@ -90,6 +106,8 @@ class _Session:
         return self.signals.asked() or ("SIGPIPE" if self.app.stdout.reader_gone() else None)
 
     def _pass_on(self, event: Event) -> None:
+        if self._done:
+            return  # the answer is out, and what is done for the next run is not part of it
         with self._writing:
             if isinstance(event, Token):
                 self.bar.close()

@@ -5,20 +5,23 @@ from mlxctl.cli.app import App
 from mlxctl.cli.inputs import Ask
 from mlxctl.output.json import encode
 from mlxctl.profiles import Resolved
+from mlxctl.settings import Settings
 
 
-def dry_run(app: App, resolved: Resolved, ask: Ask) -> int:
-    """Print the settings that are not defaults, each with its origin, and the rendered prompt."""
+def dry_run(app: App, resolved: Resolved, settings: Settings, ask: Ask) -> int:
+    """Print the settings that are not defaults, each with its origin, and the rendered prompt.
+
+    settings: the resolved ones, with what a prompt cache was made with.
+    """
     from mlxctl.engine.engine import with_stored
     from mlxctl.engine.loader import open_source
     from mlxctl.engine.prompt import notices, render
 
-    settings = resolved.settings
     rules.enforce(rules.for_settings(settings), settings, app.say)
     settings, stored = with_stored(settings)
     source = open_source(settings, app.say, stored.tokenizer_config if stored else None)
     rules.enforce(rules.for_config(settings, source.facts), settings, app.say)
-    rendered = render(source.tokenizer, ask(), settings, suffix=stored is not None)
+    rendered = render(source.tokenizer, ask().messages, settings, suffix=stored is not None)
     for notice in notices(source.tokenizer, rendered, settings):
         app.say(notice)
     rules.enforce(rules.for_prompt(settings, source.facts, len(rendered.ids)), settings, app.say)

@@ -81,8 +81,8 @@ def command(app: App, given: dict[str, Any]) -> int:
     """Do what mlx_lm.generate does, flag for flag."""
     try:
         resolved = _resolve(given)
-        messages = inputs.as_upstream(resolved.settings, app)
-        return answer(app, resolved, lambda: messages)
+        asked = inputs.as_upstream(resolved.settings, app)
+        return answer(app, resolved, lambda: asked)
     except MlxctlError as error:
         # Upstream ends with 1 whatever goes wrong after its arguments are read.
         if error.exit_status < ExitStatus.LENGTH:

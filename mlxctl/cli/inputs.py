@@ -15,26 +15,40 @@ from mlxctl.settings import Settings
 
 _DEEPEST = 64  # lists and objects in a message that lie in each other: templates recurse
 
-Ask = Callable[[], list[Message]]  # makes the messages, once the model is there: a pipe may fill while it loads
+
+@dataclass(frozen=True)
+class Asked:
+    """What the model is asked. shared: the beginning of the last text that the next question may have too; None where
+    nobody shall look for it. parts: (name, text) of what the last text is made of."""
+
+    messages: list[Message]
+    shared: str | None = None
+    parts: tuple[tuple[str, str], ...] = ()
+
+
+Ask = Callable[[], Asked]  # makes the messages, once the model is there: a pipe may fill while it loads
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What the prompt is made of, before stdin.
+    """What the prompt is made of, before stdin. files: (name, text).
 
     named: "-" asks for stdin. wants_stdin: that, or there is nothing else.
     """
 
     system: str | None
-    files: list[str]
+    files: list[tuple[str, str]]
     question: str
     messages: list[Message]
     named: bool
     wants_stdin: bool
 
 
-def gather(settings: Settings, words: Sequence[str], app: App) -> Parts:
-    """Read files and the question, and see that something will be asked. Raises UsageError."""
+def gather(settings: Settings, words: Sequence[str], app: App, *, asks: bool = True) -> Parts:
+    """Read files and the question, and see that something will be asked. Raises UsageError.
+
+    asks: False where a beginning is prepared, which may be a system prompt alone.
+    """
     said = " ".join(decode(os.fsencode(word), "the question") for word in words if word != "-")
     given = [text for text in (said, settings.request.prompt or "") if text]
     named = "-" in (*words, settings.request.prompt)
@@ -42,19 +56,19 @@ def gather(settings: Settings, words: Sequence[str], app: App) -> Parts:
     if settings.request.escapes:
         question = unescape(question)
     system = system_prompt(settings)
-    files = [read_file(path) for path in settings.prompt.files]
+    files = [(path, read_file(path)) for path in settings.prompt.files]
     _check_images(settings)
     messages = read_messages(settings.request.messages) if settings.request.messages else []
-    nothing = not question.strip() and not any(text.strip() for text in files) and not messages
-    if nothing and not named and not app.stdin.carries_data():
+    nothing = not question.strip() and not any(text.strip() for _, text in files) and not messages
+    if nothing and not named and not app.stdin.carries_data() and (asks or system is None):
         what = "the prompt is empty" if given or words or files else "no prompt"
         raise UsageError(what, hint='ask something: mlxctl run "…", or pipe text in, or -f FILE')
     if system is not None and messages and messages[0]["role"] == "system":
         raise UsageError(f"system prompt: {settings.request.messages} has one already")
-    return Parts(system, files, question, messages, named, wants_stdin=named or nothing)
+    return Parts(system, files, question, messages, named, wants_stdin=named or (nothing and asks))
 
 
-def finish(parts: Parts, app: App) -> list[Message]:
+def finish(parts: Parts, app: App) -> Asked:
     """Read stdin and make the messages. A pipe that nobody asked for is read only if something is in it by now."""
     piped = ""
     if parts.wants_stdin or (app.stdin.carries_data() and app.stdin.ready()):
@@ -69,30 +83,47 @@ def finish(parts: Parts, app: App) -> list[Message]:
     return _asked(parts, piped)
 
 
-def _asked(parts: Parts, piped: str) -> list[Message]:
-    text = _join([*parts.files, piped, parts.question])
+def beginning(parts: Parts, app: App) -> Asked:
+    """The messages of a beginning that is prepared: files, stdin and text, open to go on after a blank line."""
+    piped = app.stdin.read() if parts.wants_stdin or (app.stdin.carries_data() and app.stdin.ready()) else ""
+    named = [(name, text) for name, text in (*parts.files, ("stdin", piped), ("the text", parts.question)) if text]
+    text = _before([text for _, text in named])
+    asked = [*parts.messages, {"role": "user", "content": text}] if text else parts.messages
+    return Asked(_with_system(parts.system, asked), parts=tuple(named))
+
+
+def _asked(parts: Parts, piped: str) -> Asked:
+    before = [text for _, text in parts.files] + [piped]
+    text = _join([*before, parts.question])
     if not text.strip() and not parts.messages:
         raise UsageError("the prompt is empty: there was nothing on stdin")
     asked = [*parts.messages, {"role": "user", "content": text}] if text else parts.messages
     if not asked[-1]["content"].strip() and asked[-1]["role"] == "user":
         raise UsageError("the prompt is empty: the last message says nothing")
-    return _with_system(parts.system, asked)
+    named = (*parts.files, ("stdin", piped), ("the question", parts.question))
+    shared = _before(before) if parts.question else ""
+    return Asked(_with_system(parts.system, asked), shared, tuple((name, text) for name, text in named if text))
 
 
 def _join(parts: list[str]) -> str:
     """One text, the parts a blank line apart; a part alone stays as it is."""
     *before, last = [part for part in parts if part] or [""]
-    return "".join(part.rstrip("\n") + "\n\n" for part in before) + last
+    return _before(before) + last
 
 
-def as_upstream(settings: Settings, app: App) -> list[Message]:
+def _before(parts: list[str]) -> str:
+    """The parts as they stand before another."""
+    return "".join(part.rstrip("\n") + "\n\n" for part in parts if part)
+
+
+def as_upstream(settings: Settings, app: App) -> Asked:
     """The messages as mlx_lm.generate makes them: stdin only for "-", an empty prompt kept."""
     prompt = unescape(settings.request.prompt or "")
     if prompt == "-":
         prompt = app.stdin.read()
     _check_images(settings)
     text = _join([*(read_file(path) for path in settings.prompt.files), prompt])
-    return _with_system(system_prompt(settings), [{"role": "user", "content": text}])
+    return Asked(_with_system(system_prompt(settings), [{"role": "user", "content": text}]))
 
 
 def system_prompt(settings: Settings) -> str | None:

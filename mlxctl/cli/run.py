@@ -27,6 +27,11 @@ def command(app: App, /, words: tuple[str, ...], save_profile: str | None, **par
     The prompt is made of -f files, then stdin, then the question ("-" names stdin). Settings come from flags, then
     MLXCTL_ variables, then the profile, then the defaults.
     """
+    return one_answer(app, words, save_profile, params)
+
+
+def one_answer(app: App, words: Sequence[str], save_profile: str | None, params: dict[str, Any]) -> int:
+    """What `run` does with its arguments."""
     from mlxctl.cli import inputs
     from mlxctl.cli.answer import answer
 

@@ -1,6 +1,5 @@
 """A loaded model that answers: messages in, events out."""
 
-import copy
 import json
 import secrets
 import time
@@ -12,9 +11,10 @@ import msgspec
 
 from mlxctl import rules
 from mlxctl.engine import device, images, kv, prompt, sampling
-from mlxctl.engine.fingerprint import fingerprint
+from mlxctl.engine.fingerprint import fingerprint, tokenizer_digest, weights_digest
+from mlxctl.engine.kv import Prefix
 from mlxctl.engine.loader import Say, Source, Weights, go_offline, load_weights, open_source
-from mlxctl.engine.stream import Cancel, Generation, Job
+from mlxctl.engine.stream import Cancel, Generation, Job, as_run_error
 from mlxctl.errors import CacheError, UsageError
 from mlxctl.events import Done, Event, Message, ModelInfo, Notice
 from mlxctl.rules import Finding, ModelFacts
@@ -52,7 +52,8 @@ class Engine:
         self._weights = weights
         self._stored = stored
         self._load_s: float | None = None
-        self._fingerprint = fingerprint(weights.folders)
+        folders = (weights.folder, weights.adapter_folder, weights.draft_folder)
+        self._fingerprint = fingerprint(folder for folder in folders if folder is not None)
 
     @classmethod
     def load(cls, settings: Settings, say: Say = _silent) -> "Engine":
@@ -91,24 +92,82 @@ class Engine:
         messages: Sequence[Message],
         *,
         settings: Settings | None = None,
+        prefixes: Sequence[Prefix] = (),
+        shared: str | None = None,
         cancel: Cancel = _never,
         logprobs: bool = False,
     ) -> Generator[Event, None, None]:
         """Answer the last message: yields Notice, Progress and Token events, then one Done.
 
         messages: [{"role": "user", "content": "…"}, …]. settings: for this answer alone; of [model] only
-        num_draft_tokens may differ.
+        num_draft_tokens may differ. prefixes: what may be processed already; a copy of the one that saves most is used,
+        as far as its tokens are the prompt's. shared: the beginning of the last message's text that the next prompt may
+        have too; "" for none of it. Where caches cannot step back, a snapshot is kept there (`running.snapshot`).
         cancel: asked between tokens for the name of a signal that shall end the run. logprobs: fill Token.logprob.
         Raises TemplateError, UsageError, ResourceError.
         """
         notices: list[str] = []
         settings = self.settings if settings is None else self._checked(settings, notices.append)
-        job = self._job(messages, settings, cancel, logprobs, notices.append)
+        job = self._job(messages, settings, prefixes, shared, cancel, logprobs, notices.append)
         yield from (Notice(text) for text in notices)
         self.running = generation = Generation(job)
         yield from generation.events()
         self._load_s = None  # the model is loaded once; later answers do not pay for it
         yield self.done(generation)
+
+    def prefill(
+        self, messages: Sequence[Message], *, prefixes: Sequence[Prefix] = (), cancel: Cancel = _never
+    ) -> Generator[Event, None, Prefix | None]:
+        """Process messages up to where the user goes on speaking: yields Progress, returns what is processed.
+
+        Returns None when it was cancelled. Raises TemplateError, UsageError, ResourceError.
+        """
+        settings = self.settings
+        opened = prompt.open_turn(self.tokenizer, messages, settings)
+        caches = self._fresh_caches(settings)
+        ids = opened.ids if kv.always_steps_back(caches) else opened.ids[: opened.stable]
+        rules.enforce(rules.for_prompt(settings, self._weights.facts, len(ids)), settings, _silent)
+        start = _best(prefixes, ids, len(ids)) or Prefix([], caches)
+        job = self._bare_job(settings, start, ids, cancel)
+        self.running = generation = Generation(job)
+        with as_run_error(settings.model_id), device.wired():
+            yield from generation.prefill(job.ids)
+        return None if generation.stop else Prefix(ids, job.caches or [])
+
+    def encode(self, messages: Sequence[Message]) -> list[int]:
+        """The token ids of a prompt. Raises TemplateError, UsageError."""
+        return prompt.render(self.tokenizer, messages, self.settings).ids
+
+    def open_turn(self, messages: Sequence[Message]) -> prompt.OpenTurn:
+        """The prompt up to where the user goes on speaking: what `prefill` processes."""
+        return prompt.open_turn(self.tokenizer, messages, self.settings)
+
+    def steps_back(self) -> bool:
+        """Whether the caches of this model can always be cut."""
+        return kv.always_steps_back(self._fresh_caches(self.settings))
+
+    def template_hash(self) -> str | None:
+        """Tells two chat templates apart."""
+        return prompt.template_hash(self.tokenizer)
+
+    @property
+    def model_path(self) -> str:
+        """The model's folder."""
+        return str(self._source.path)
+
+    def identity(self) -> dict[str, Any]:
+        """What the state of a prompt depends on, beside its tokens: caches of another identity mean nothing here."""
+        weights, options = self._weights, self.settings.model
+        adapter, draft = weights.adapter_folder, weights.draft_folder
+        return {
+            "model": weights_digest(weights.folder),
+            "tokenizer": tokenizer_digest(weights.folder),
+            "adapter": weights_digest(adapter) if adapter is not None else None,
+            "draft": weights_digest(draft) if draft is not None else None,
+            "dtype": weights.dtype,
+            "quantize_activations": options.quantize_activations,
+            "layers": list(weights.facts.cache_types),
+        }
 
     def done(self, generation: Generation) -> Done:
         """What came of a run that has stopped."""
@@ -142,7 +201,39 @@ class Engine:
         rules.enforce(rules.for_settings(settings), settings, say)
         return settings
 
-    def _job(self, messages: Sequence[Message], settings: Settings, cancel: Cancel, logprobs: bool, say: Say) -> Job:
+    def _fresh_caches(self, settings: Settings) -> list[Any]:
+        caches = kv.make_caches(self._weights.model, self._weights.draft, settings.kv)
+        if caches is None:
+            raise CacheError(f"{settings.model_id} with a draft model makes caches that cannot be told apart")
+        return caches
+
+    def _bare_job(self, settings: Settings, start: Prefix, ids: list[int], cancel: Cancel) -> Job:
+        """A job that only processes its prompt."""
+        return Job(
+            model=self._weights.model,
+            draft=self._weights.draft,
+            tokenizer=self.tokenizer,
+            settings=settings,
+            ids=ids[len(start.ids) :],
+            seen=start.ids,
+            cached_tokens=len(start.ids),
+            snapshot_at=None,
+            seed=0,
+            limit=-1,
+            sampler=None,
+            processors=[],
+            caches=start.caches,
+            opened_thinking=False,
+            keep_space=False,
+            embeddings=None,
+            logprobs=False,
+            cancel=cancel,
+            started=time.perf_counter(),
+            load_s=self._load_s,
+        )
+
+    def _job(self, messages: Sequence[Message], settings: Settings, prefixes: Sequence[Prefix], shared: str | None,
+             cancel: Cancel, logprobs: bool, say: Say) -> Job:  # fmt: skip
         started = time.perf_counter()
         seed = settings.sampler.seed if settings.sampler.seed is not None else secrets.randbelow(2**32)
         if not settings.upstream_rules or settings.sampler.seed is None:
@@ -156,23 +247,31 @@ class Engine:
         ids, embeddings = rendered.ids, None
         if settings.request.image:
             ids, embeddings = images.embed(weights.model, self._source.config, self.tokenizer, rendered, settings)
-        cached = self._stored.tokens if self._stored else 0
+        start = None if embeddings is not None else _best(prefixes, ids, len(ids) - 1)
+        seen = start.ids if start is not None else []
+        ids = ids[len(seen) :]
+        cached = self._stored.tokens if self._stored else len(seen)
         rules.enforce(rules.for_prompt(settings, facts, cached + len(ids)), settings, say)
-        caches = copy.deepcopy(self._stored.caches) if self._stored else None
+        caches = start.caches if start else kv.copy(self._stored.caches) if self._stored else None
         if caches is None:
             caches = kv.make_caches(weights.model, weights.draft, settings.kv)
+        snapshot_at = None
+        if shared is not None and caches is not None and embeddings is None and not kv.always_steps_back(caches):
+            snapshot_at = prompt.stable_length(self.tokenizer, messages, settings, rendered.ids, shared)
         return Job(
             model=weights.model,
             draft=weights.draft,
             tokenizer=self.tokenizer,
             settings=settings,
             ids=ids,
+            seen=seen,
             cached_tokens=cached,
+            snapshot_at=snapshot_at,
             seed=seed,
             limit=rules.token_limit(settings, facts, cached + len(ids)),
             sampler=sampling.make_sampler(settings, self.tokenizer, facts.vocab_size),
             processors=sampling.make_logits_processors(
-                settings, self.tokenizer, [] if embeddings is not None else ids[:-1]
+                settings, self.tokenizer, [] if embeddings is not None else [*seen, *ids[:-1]]
             ),
             caches=caches,
             opened_thinking=rendered.opened_thinking,
@@ -183,6 +282,15 @@ class Engine:
             started=started,
             load_s=self._load_s,
         )
+
+
+def _best(prefixes: Sequence[Prefix], ids: list[int], most: int) -> Prefix | None:
+    """A copy of what saves most of the work on these tokens, `most` of them at the most."""
+    sized = [(min(prompt.common([prefix.ids, ids]), most), prefix) for prefix in prefixes]
+    for tokens, prefix in sorted(sized, key=lambda pair: -pair[0]):
+        if tokens > 0 and (found := kv.cut(prefix, tokens)) is not None:
+            return found
+    return None
 
 
 def _seed(seed: int) -> None:
@@ -199,7 +307,7 @@ def with_stored(settings: Settings) -> tuple[Settings, StoredCache | None]:
     path = settings.request.prompt_cache_file
     if path is None:
         return settings, None
-    caches, metadata = kv.read_prompt_cache(path, settings.model.path, settings.kv)
+    caches, metadata = kv.read_upstream(path, settings.model.path, settings.kv)
     try:
         eos = json.loads(metadata["tokenizer_config"]).get("eos_token")
     except (KeyError, ValueError, AttributeError, RecursionError) as error:

@@ -1,10 +1,24 @@
-"""KV caches: make, describe, read."""
+"""KV caches: make, describe, cut, copy, write, read."""
 
+import copy as copying
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from mlxctl.errors import CacheError, first_line
 from mlxctl.settings import KV
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The beginning of a prompt, processed: caches that hold exactly these tokens.
+
+    With a draft model, its caches follow the main model's.
+    """
+
+    ids: list[int]
+    caches: list[Any]
 
 
 def make_caches(model: Any, draft: Any | None, kv: KV) -> list[Any] | None:
@@ -24,58 +38,29 @@ def cache_types(model: Any) -> tuple[str, ...]:
     """Class names of the caches a model would make, those inside a CacheList too."""
     from mlx_lm.models.cache import make_prompt_cache
 
-    return tuple(type(part).__name__ for cache in make_prompt_cache(model) for part in _parts(cache))
+    return tuple(type(part).__name__ for part in _parts(make_prompt_cache(model)))
 
 
 def measure(caches: list[Any]) -> tuple[int, int, int]:
     """(bytes held, layers with a cache, layers whose cache is quantized)."""
-    parts = [part for cache in caches for part in _parts(cache)]
+    parts = list(_parts(caches))
     size = sum(part.nbytes for part in parts if not part.empty())
     return size, len(caches), sum(type(part).__name__ == "QuantizedKVCache" for part in parts)
 
 
-def read_prompt_cache(path: str, model_path: str | None, kv: KV) -> tuple[list[Any], dict[str, str]]:
-    """Read a file that mlx_lm.cache_prompt wrote: (caches, its metadata). Raises CacheError."""
-    from mlx_lm.models.cache import QuantizedKVCache, load_prompt_cache
-
-    if not Path(path).is_file():
-        raise CacheError(f"{path}: no such prompt cache")
-    try:
-        caches, metadata = load_prompt_cache(path, return_metadata=True)
-        made_by = metadata["model"]
-    except Exception as error:
-        # What the library raises for foreign bytes: RuntimeError, ValueError, KeyError, TypeError, AttributeError.
-        raise CacheError(f"{path}: not a prompt cache of this mlx-lm version ({first_line(error)})") from error
-    if model_path is not None and not _same_place(model_path, made_by):
-        raise CacheError(f"{path}: made by the model {made_by}, not by {model_path}")
-    for cache in caches:
-        if isinstance(cache, QuantizedKVCache) and kv.kv_bits is not None:
-            _same("kv_bits", path, cache.bits, kv.kv_bits)
-            _same("kv_group_size", path, cache.group_size, kv.kv_group_size)
-    return caches, metadata
-
-
-def length(caches: list[Any]) -> int:
+def length(caches: Sequence[Any]) -> int:
     """Tokens that caches hold, 0 where their kind does not tell."""
-    offsets = [
-        part.offset for cache in caches for part in _parts(cache) if isinstance(getattr(part, "offset", None), int)
-    ]
-    return max(offsets, default=0)
+    return max(_offsets(caches), default=0)
 
 
-def _same_place(one: str, other: str) -> bool:
-    """Whether two names mean the same model: "/m" and "/m/" do."""
-    return one == other or (Path(one).is_dir() and Path(one).resolve() == Path(other).resolve())
+def _offsets(caches: Sequence[Any]) -> list[int]:
+    return [part.offset for part in _parts(caches) if isinstance(getattr(part, "offset", None), int)]
 
 
-def _same(name: str, path: str, stored: int, asked: int) -> None:
-    if asked != stored:
-        raise CacheError(f"{path}: holds {name} {stored}, not {asked}")
-
-
-def _parts(cache: Any) -> list[Any]:
-    """The caches inside a CacheList, or the cache itself."""
-    return [part for inner in cache.caches for part in _parts(inner)] if hasattr(cache, "caches") else [cache]
+def _parts(caches: Sequence[Any]) -> Iterator[Any]:
+    """The caches, and in the place of a CacheList those inside it."""
+    for cache in caches:
+        yield from _parts(cache.caches) if hasattr(cache, "caches") else (cache,)
 
 
 def feed(model: Any, caches: list[Any], ids: list[int], kv: KV) -> list[Any]:
@@ -89,3 +74,172 @@ def feed(model: Any, caches: list[Any], ids: list[int], kv: KV) -> list[Any]:
         mx.eval([cache.state for cache in caches])
         mx.clear_cache()
     return caches
+
+
+# Cutting
+
+
+def can_step_back(caches: Sequence[Any]) -> bool:
+    """Whether tokens can be taken off the end, and what is left is as if they had never been there."""
+    return all(_can_step_back(part) for part in _parts(caches))
+
+
+def _can_step_back(part: Any) -> bool:
+    # A chunked cache says yes to everything; what it has dropped at its front is gone all the same.
+    return bool(part.is_trimmable()) and getattr(part, "start_position", 0) == 0
+
+
+def always_steps_back(caches: Sequence[Any]) -> bool:
+    """Whether caches of this kind can step back however long they get."""
+    return all(type(part).__name__ in ("KVCache", "QuantizedKVCache") for part in _parts(caches))
+
+
+def copy(caches: list[Any]) -> list[Any]:
+    """Caches that no use of the others changes."""
+    return copying.deepcopy(caches)
+
+
+def cut(prefix: Prefix, tokens: int) -> Prefix | None:
+    """A copy of the first tokens of a prefix; None where this kind of cache cannot step back."""
+    if tokens < len(prefix.ids) and not can_step_back(prefix.caches):
+        return None
+    caches = copy(prefix.caches)
+    _take_off(caches, len(prefix.ids) - tokens)
+    return Prefix(prefix.ids[:tokens], caches)
+
+
+def reconciled(ids: list[int], caches: list[Any]) -> Prefix | None:
+    """Caches at the end of a run, and the tokens they hold: speculative decoding may lack the last of `ids`, and leaves
+    its two models at different ones."""
+    held = _offsets(caches)
+    tokens = min([*held, len(ids)])
+    if any(offset != tokens for offset in held):
+        if not can_step_back(caches):
+            return None
+        for part in _parts(caches):
+            part.trim(part.offset - tokens)
+    return Prefix(ids[:tokens], caches)
+
+
+def _take_off(caches: list[Any], tokens: int) -> None:
+    for part in _parts(caches):
+        if tokens:
+            part.trim(tokens)
+
+
+# Files
+
+
+def write(path: Path, prefix: Prefix, metadata: dict[str, str]) -> None:
+    """Write caches as mlx_lm reads them; only what the tokens need, where the library writes whole buffers.
+
+    path: ends in ".safetensors". Raises OSError, or RuntimeError from the library.
+    """
+    from mlx_lm.models.cache import save_prompt_cache
+
+    save_prompt_cache(str(path), [_compact(cache) for cache in prefix.caches], metadata)
+
+
+def _compact(cache: Any) -> Any:
+    """A copy whose buffers end with the tokens."""
+    if hasattr(cache, "caches"):
+        return type(cache)(*(_compact(part) for part in cache.caches))
+    made = copying.copy(cache)
+    if getattr(made, "keys", None) is None:
+        return made
+    if type(cache).__name__ == "RotatingKVCache" and cache.offset > cache.max_size:
+        _unroll(made)
+    else:
+        end = cache.offset - getattr(cache, "start_position", 0)
+        made.keys, made.values = _first(cache.keys, end), _first(cache.values, end)
+    return made
+
+
+def _unroll(cache: Any) -> None:
+    """Put a rotating cache in order, without what its next token would drop."""
+    cache.keys, cache.values = cache._temporal_order(cache.keys), cache._temporal_order(cache.values)
+    spare = cache.keys.shape[2] - cache.max_size
+    cache.keys, cache.values = cache._trim(spare, cache.keys), cache._trim(spare, cache.values)
+    cache._idx = cache.keys.shape[2]
+
+
+def _first(buffer: Any, tokens: int) -> Any:
+    """The first tokens of a buffer, or of each buffer of a quantized one."""
+    if isinstance(buffer, tuple | list):
+        return type(buffer)(_first(part, tokens) for part in buffer)
+    return buffer[..., :tokens, :]
+
+
+def read(file: BinaryIO) -> tuple[list[Any], dict[str, str]]:
+    """(caches, metadata) of an open file that mlx_lm or `write` wrote. Raises CacheError with the reason alone."""
+    import mlx.core as mx
+    from mlx_lm.models.cache import load_prompt_cache
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        # The library reads whatever the header says; this one checks that it fits the file.
+        with safe_open(f"/dev/fd/{file.fileno()}", framework="np"):
+            pass
+        file.seek(0)
+        caches, metadata = load_prompt_cache(file, return_metadata=True)
+        mx.eval([cache.state for cache in caches])
+    except SafetensorError as error:
+        raise CacheError(f"no prompt cache, or a damaged one ({first_line(error)})") from error
+    except Exception as error:
+        # What the library raises for foreign bytes: RuntimeError, ValueError, KeyError, TypeError, AttributeError.
+        raise CacheError(f"not a prompt cache of this mlx-lm version ({first_line(error)})") from error
+    if not caches or not isinstance(metadata, dict) or not all(_is_sound(part) for part in _parts(caches)):
+        raise CacheError("not a prompt cache that can be used: its parts do not fit each other")
+    return caches, metadata
+
+
+def _is_sound(part: Any) -> bool:
+    """Whether what a cache says of itself fits what it holds."""
+    keys, values = getattr(part, "keys", None), getattr(part, "values", None)
+    if keys is None:
+        return values is None and getattr(part, "offset", 0) == 0
+    offset, start = part.offset, getattr(part, "start_position", 0)
+    if not all(isinstance(number, int) and number >= 0 for number in (offset, start)):
+        return False
+    sizes = {buffer.shape[2] if buffer.ndim == 4 else -1 for buffer in (*_buffers(keys), *_buffers(values))}
+    held = min(offset - start, getattr(part, "max_size", offset))
+    return len(sizes) == 1 and 0 <= held <= sizes.pop()
+
+
+def _buffers(buffer: Any) -> Sequence[Any]:
+    return buffer if isinstance(buffer, tuple | list) else [buffer]
+
+
+def read_upstream(path: str, model_path: str | None, kv: KV) -> tuple[list[Any], dict[str, str]]:
+    """Read a file that mlx_lm.cache_prompt wrote: (caches, its metadata). Raises CacheError."""
+    from mlx_lm.models.cache import QuantizedKVCache
+
+    if not Path(path).is_file():
+        raise CacheError(f"{path}: no such prompt cache")
+    try:
+        with Path(path).open("rb") as file:
+            caches, metadata = read(file)
+        made_by = metadata["model"]
+    except OSError as error:
+        raise CacheError(f"{path}: {error.strerror}") from error
+    except CacheError as error:
+        raise CacheError(f"{path}: {error.message}") from error
+    except KeyError as error:
+        raise CacheError(f"{path}: not a prompt cache of this mlx-lm version (its metadata names no model)") from error
+    if model_path is not None and not _same_place(model_path, made_by):
+        raise CacheError(f"{path}: made by the model {made_by}, not by {model_path}")
+    for cache in caches:
+        if isinstance(cache, QuantizedKVCache) and kv.kv_bits is not None:
+            _same("kv_bits", path, cache.bits, kv.kv_bits)
+            _same("kv_group_size", path, cache.group_size, kv.kv_group_size)
+    return caches, metadata
+
+
+def _same_place(one: str, other: str) -> bool:
+    """Whether two names mean the same model: "/m" and "/m/" do."""
+    return one == other or (Path(one).is_dir() and Path(one).resolve() == Path(other).resolve())
+
+
+def _same(name: str, path: str, stored: int, asked: int) -> None:
+    if asked != stored:
+        raise CacheError(f"{path}: holds {name} {stored}, not {asked}")

@@ -34,13 +34,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Weights:
-    """A model in memory. dtype: the type it computes in."""
+    """A model in memory. dtype: the type it computes in. folder and the like: where each part came from."""
 
     model: Any
     draft: Any | None
     dtype: str
     facts: ModelFacts
-    folders: tuple[Path, ...]
+    folder: Path
+    adapter_folder: Path | None
+    draft_folder: Path | None
 
 
 def locate(name: str, *, revision: str | None = None, offline: bool = False, say: Say) -> Path:
@@ -85,18 +87,13 @@ def load_weights(source: Source, settings: Settings, check: Callable[[ModelFacts
     model = _lazy_model(source.id, source.path, options.trust_remote_code, options.quantize_activations)
     facts = _with_caches(source.facts, model)
     check(facts)
-    folders = [source.path]
-    if options.adapter_path is not None:
-        folders.append(_adapt(model, options.adapter_path))
-    draft = None
-    if options.draft_model is not None:
-        draft, folder = _load_draft(source, settings, say)
-        folders.append(folder)
+    adapter_folder = None if options.adapter_path is None else _adapt(model, options.adapter_path)
+    draft, draft_folder = (None, None) if options.draft_model is None else _load_draft(source, settings, say)
     parts = [model] if draft is None else [model, draft]
     with _as_model_error(source.id):
         for part in parts:
             _settle(part, options.dtype, say)
-    return Weights(model, draft, device.stored_dtype(model), facts, tuple(folders))
+    return Weights(model, draft, device.stored_dtype(model), facts, source.path, adapter_folder, draft_folder)
 
 
 def _settle(model: Any, wanted: str, say: Say) -> None:

@@ -1,5 +1,6 @@
 """From messages to token ids: the chat template, and what may go wrong in it."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from mlxctl.errors import ModelError, ResourceError, TemplateError, UsageError, 
 from mlxctl.events import Message
 from mlxctl.settings import Settings
 
+_PROBES = ("A", "zero", "1", "(")  # texts that tokenizers take apart in different ways
 _QUERY = "mlxctl-query-7d1f"  # marks the user's text when the suffix for an upstream cache file is cut out
 
 
@@ -56,6 +58,70 @@ def render(tokenizer: Any, messages: Sequence[Message], settings: Settings, *, s
         raise UsageError("the prompt is empty: there is nothing to hand to the model")
     continues = not templated or messages[-1]["role"] == "assistant"
     return Rendered(text, ids, templated, continues, _opened(tokenizer, text), dropped)
+
+
+@dataclass(frozen=True)
+class OpenTurn:
+    """A prompt up to where the user goes on speaking. stable: how many of its ids hold whatever comes next."""
+
+    text: str
+    ids: list[int]
+    stable: int
+
+
+def open_turn(tokenizer: Any, messages: Sequence[Message], settings: Settings) -> OpenTurn:
+    """Render messages up to the end of the last text of the user, where a question may follow.
+
+    Where the last message is not the user's, a turn is opened. Raises TemplateError, UsageError.
+    """
+    opened = (
+        [*messages] if messages and messages[-1]["role"] == "user" else [*messages, {"role": "user", "content": ""}]
+    )
+    text, ids = _until(tokenizer, opened, settings)
+    full = [render(tokenizer, _going_on(opened, probe), settings).ids for probe in _PROBES]
+    return OpenTurn(text, ids, common([ids, *full]))
+
+
+def _until(tokenizer: Any, messages: list[Message], settings: Settings) -> tuple[str, list[int]]:
+    """(text, ids) of the prompt up to the end of the last message's text."""
+    templated = tokenizer.has_chat_template and not settings.prompt.ignore_chat_template
+    guard = Guard(tokenizer)
+    guarded = not settings.request.allow_special and guard.spelled(messages)
+    marked = _going_on(guard.hide(messages) if guarded else messages, _QUERY)
+    text = _template(tokenizer, marked, settings) if templated else _bare(marked)
+    before, found, _ = text.rpartition(_QUERY)
+    if not found:
+        raise TemplateError(f"the chat template of {settings.model_id} does not pass the user's text on as it is")
+    if guarded:
+        return guard.reveal(before), guard.encode(before, add_special_tokens=not templated)
+    return before, _encode(tokenizer, before, not templated, settings)
+
+
+def stable_length(tokenizer: Any, messages: Sequence[Message], settings: Settings, ids: list[int], shared: str) -> int:
+    """How many of a prompt's ids hold when the last text of the user goes on otherwise after its beginning `shared`."""
+    asked = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=None)
+    if asked is None:
+        return 0
+    cut = [*messages[:asked], {**messages[asked], "content": shared}]
+    return common([ids, *(render(tokenizer, _going_on(cut, probe), settings).ids for probe in _PROBES)])
+
+
+def template_hash(tokenizer: Any) -> str | None:
+    """Tells two chat templates apart; None for a tokenizer without one."""
+    if not tokenizer.has_chat_template:
+        return None
+    return hashlib.sha256(repr(tokenizer.chat_template).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _going_on(messages: Sequence[Message], text: str) -> list[Message]:
+    """The messages, with more text at the end of the last."""
+    return [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + text}]
+
+
+def common(prompts: Sequence[Sequence[int]]) -> int:
+    """How many tokens all of the prompts begin with alike."""
+    return next((n for n, column in enumerate(zip(*prompts, strict=False)) if len(set(column)) > 1),
+                min(map(len, prompts)))  # fmt: skip
 
 
 def _encode(tokenizer: Any, text: str, add_special_tokens: bool, settings: Settings) -> list[int]:

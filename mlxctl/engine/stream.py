@@ -21,9 +21,10 @@ _ENDLESS = 2**31 - 1  # speculative decoding cannot take -1
 class Job:
     """One run, ready to go. ids: the prompt's tokens that are not in the caches yet, at least one.
 
+    seen: those that are; empty for a file of mlx_lm.cache_prompt, which does not tell, so that only their number,
+    cached_tokens, is known. snapshot_at: after so many tokens of the prompt a copy of the caches is kept.
     limit: most tokens to generate, -1 for none. keep_space: the answer continues a text, so that a space at its start
-    belongs to it. embeddings: of images, in place of the ids. caches: None leaves them
-    to the library.
+    belongs to it. embeddings: of images, in place of the ids. caches: None leaves them to the library.
     """
 
     model: Any
@@ -31,7 +32,9 @@ class Job:
     tokenizer: Any
     settings: Settings
     ids: list[int]
+    seen: list[int]
     cached_tokens: int
+    snapshot_at: int | None
     seed: int
     limit: int
     sampler: Any
@@ -62,8 +65,9 @@ class Generation:
     job: Job
     text: str = ""
     thinking: str = ""
-    tokens: int = 0
+    ids: list[int] = field(default_factory=list)
     stop: dict[str, Any] | None = None
+    snapshot: kv.Prefix | None = None
     _clock: _Clock = field(default_factory=_Clock)
     _drafted: int = 0
     _accepted: int = 0
@@ -77,10 +81,47 @@ class Generation:
 
         mx.reset_peak_memory()
         self._clock.prefill = time.perf_counter()
-        with _as_run_error(self.job.settings.model_id), device.wired():
-            yield from self._prefill()
+        with as_run_error(self.job.settings.model_id), device.wired():
+            if self.job.caches is not None and self.job.embeddings is None:
+                yield from self.prefill(self.job.ids[:-1])  # the library takes the last one
             if self.stop is None:
                 yield from self._decode()
+
+    def prefill(self, ids: list[int]) -> Iterator[Progress]:
+        """Process tokens of the prompt here rather than in the library: its callback cannot yield, is not called with a
+        draft model, and could not be cancelled. Ends early, with `stop` set, when the run is cancelled."""
+        job, caches = self.job, self.job.caches or []
+        size = job.settings.generation.prefill_step_size
+        if size < 1:
+            raise UsageError(f"--prefill-step-size: expected a whole number of at least 1, got {size}")
+        main = len(job.model.layers) if job.draft is not None else len(caches)
+        parts = [(job.model, slice(None, main))] + ([(job.draft, slice(main, None))] if job.draft is not None else [])
+        self._steps = total = len(ids) * len(parts) + 1
+        pause = None if job.snapshot_at is None else job.snapshot_at - job.cached_tokens
+        done = 0
+        yield Progress(done, total)
+        for model, part in parts:
+            for start, stop in _spans(len(ids), size, pause):
+                if self._cancelled():
+                    return
+                caches[part] = kv.feed(model, caches[part], ids[start:stop], job.settings.kv)
+                done += stop - start
+                yield Progress(done, total)
+                if stop == pause and job.draft is None:
+                    self.snapshot = kv.Prefix([*job.seen, *ids[:stop]], kv.copy(caches))
+        self._cancelled()
+
+    def prefix(self) -> kv.Prefix | None:
+        """What the caches hold when the run has ended; None where that cannot be known."""
+        job = self.job
+        if job.caches is None or job.embeddings is not None or len(job.seen) != job.cached_tokens:
+            return None
+        return kv.reconciled([*job.seen, *job.ids, *self.ids], job.caches)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens generated so far, the end token included."""
+        return len(self.ids)
 
     def timing(self) -> Timing:
         """The figures so far."""
@@ -121,30 +162,6 @@ class Generation:
         if job.draft is not None and job.settings.kv.kv_bits is not None and quantized < layers:
             return None, layers, None  # the library quantizes copies of its own list, out of our sight
         return size, layers, quantized
-
-    def _prefill(self) -> Iterator[Event]:
-        """Process all but the last token here rather than in the library: its callback cannot yield, is not called
-        with a draft model, and could not be cancelled."""
-        job, ids = self.job, self.job.ids[:-1]
-        if job.caches is None or job.embeddings is not None:
-            return
-        main = len(job.model.layers) if job.draft is not None else len(job.caches)
-        parts = [(job.model, slice(None, main))] + ([(job.draft, slice(main, None))] if job.draft is not None else [])
-        self._steps = total = len(ids) * len(parts) + 1
-        done = 0
-        yield Progress(done, total)
-        size = job.settings.generation.prefill_step_size
-        if size < 1:
-            raise UsageError(f"--prefill-step-size: expected a whole number of at least 1, got {size}")
-        for model, part in parts:
-            for start in range(0, len(ids), size):
-                if self._cancelled():
-                    return
-                step = ids[start : start + size]
-                job.caches[part] = kv.feed(model, job.caches[part], step, job.settings.kv)
-                done += len(step)
-                yield Progress(done, total)
-        self._cancelled()
 
     def _cancelled(self) -> bool:
         signal = self.job.cancel()
@@ -229,10 +246,21 @@ class Generation:
             left = self.job.limit - self.tokens if self.job.limit > 0 else planned
             self._drafted += min(planned, left)
             self._round_left = 1
-        self.tokens += 1
+        self.ids.append(response.token)
         self._accepted += response.from_draft
         if not response.from_draft:
             self._round_left = 0
+
+
+def _spans(total: int, size: int, pause: int | None) -> Iterator[tuple[int, int]]:
+    """Cut a range in steps of a size, one of which ends at `pause`."""
+    start = 0
+    while start < total:
+        stop = min(start + size, total)
+        if pause is not None and start < pause < stop:
+            stop = pause
+        yield start, stop
+        start = stop
 
 
 def _cuts_space(tokenizer: Any, first: int) -> bool:
@@ -246,7 +274,7 @@ def _cuts_space(tokenizer: Any, first: int) -> bool:
 
 
 @contextmanager
-def _as_run_error(model: str) -> Iterator[None]:
+def as_run_error(model: str) -> Iterator[None]:
     """Turn what the library raises while it generates into one line."""
     try:
         yield

@@ -10,7 +10,7 @@ from mlxctl.profiles.values import Value
 
 _ROWS = [option for option in options.options() if option.in_profile]
 FILE_KEYS = [row.key for row in _ROWS if row.metavar == "PATH"]  # what a profile reads stays inside its folder
-_PLACES = {row.key: row for row in _ROWS if row.metavar in ("FOLDER", "MODEL")}
+_PLACES = {row.key: row for row in _ROWS if row.metavar in ("FOLDER", "MODEL", "CACHE")}
 
 
 def anchor(key: str, value: Value, folder: Path) -> Value:
@@ -30,8 +30,7 @@ def from_here(key: str, value: Value) -> Value:
     """A value of a flag or variable, with every name in full: they are meant from the working directory."""
     if value.layer not in ("flag", "variable"):
         return value
-    local = key in _PLACES and (_is_relative(_PLACES[key], value.value) or paths.expand(value.value).exists())
-    if key in FILE_KEYS or local:
+    if key in FILE_KEYS or (key in _PLACES and _is_local(_PLACES[key], value.value)):
         return value.renamed(lambda name: str(paths.absolute(name)))
     return value
 
@@ -66,6 +65,13 @@ def _is_relative(row: Option, name: str) -> bool:
     if row.metavar == "FOLDER":
         return bool(name) and not name.startswith("~")
     return name.startswith(("./", "../"))
+
+
+def _is_local(row: Option, name: str) -> bool:
+    """Whether a flag means something in the file system by this name."""
+    if row.metavar == "CACHE":
+        return "/" in name or name.endswith(".safetensors")
+    return _is_relative(row, name) or paths.expand(name).exists()
 
 
 def _inside(folder: Path, name: str) -> bool:

@@ -18,7 +18,7 @@ LAYERS = [
     {"options", "paths", "writing"},
     {"rules"},
     {"profiles", "engine"},
-    {"output"},
+    {"output", "caches"},
     {"cli"},
 ]
 ONLY_IN = {"click": "cli", "mlx": "engine", "mlx_lm": "engine", "transformers": "engine", "tokenizers": "engine"}

@@ -16,6 +16,9 @@ CACHES = {
     "mamba": ["ArraysCache", "ArraysCache"],
     "hybrid": ["ArraysCache", "KVCache"],
     "llama-draft": ["KVCache"],
+    "chunked": ["ChunkedKVCache"] * 3 + ["KVCache"],
+    "lists": ["CacheList(ArraysCache, KVCache)"] * 2,
+    "pairs": ["CacheList(KVCache, KVCache)"] * 2,
 }
 PROMPTS = ("hello", "What is the name of the town?", "日本語")
 
@@ -41,6 +44,12 @@ def answer(model, tokenizer, prompt="hello", tokens=30, **more):
     return [step.token for step in steps], "".join(step.text for step in steps)
 
 
+def kinds(cache):
+    """The class of each layer's cache, and in brackets what it is a list of."""
+    inner = [", ".join(kinds(part.caches)) if hasattr(part, "caches") else "" for part in cache]
+    return [type(part).__name__ + f"({names})" * bool(names) for part, names in zip(cache, inner, strict=True)]
+
+
 def digest(folder):
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
@@ -50,7 +59,7 @@ def test_kind_loads_with_its_caches(kind, root):
     from mlx_lm.models.cache import make_prompt_cache
 
     model, tokenizer = load(kind, root)
-    assert [type(part).__name__ for part in make_prompt_cache(model)] == CACHES.get(kind, ["KVCache"] * 2)
+    assert kinds(make_prompt_cache(model)) == CACHES.get(kind, ["KVCache"] * 2)
     bounded = {type(part).__name__ for part in make_prompt_cache(model, max_kv_size=8)}
     assert (bounded == {"RotatingKVCache"}) == (kind == "moe")
     assert tokenizer.has_chat_template == (kind != "mamba")

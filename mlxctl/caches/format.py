@@ -1,0 +1,213 @@
+"""The file of a prompt cache: what mlx_lm reads and writes, with what it lacks to be trusted.
+
+A safetensors file whose metadata holds upstream's keys and one JSON text of ours. That text begins with a SHA-256 of
+the whole file, taken with zeros in its place.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from mlxctl.engine import kv
+from mlxctl.engine.kv import Prefix
+from mlxctl.errors import CacheError, ResourceError, is_out_of_memory
+from mlxctl.events import Message
+from mlxctl.settings import KV, Model, Settings
+
+VERSION = 1
+_KEY = "0.mlxctl"  # how mlx_lm spells the key "mlxctl" of the metadata it is given
+_HEADER_MOST = 100_000_000  # bytes, as the safetensors format says
+_ZEROS = "0" * 64
+_BEFORE_CHECKSUM = b'{\\"checksum\\":\\"'
+
+_OTHER = {
+    "model": "other weights", "tokenizer": "another tokenizer", "adapter": "another adapter, or none",
+    "draft": "another draft model, or none", "dtype": "another --dtype",
+    "quantize_activations": "another --quantize-activations", "layers": "other layers",
+}  # fmt: skip
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part of the last message's text: where it came from, and how many characters it has."""
+
+    name: str
+    characters: int
+
+
+class Meta(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file says of the state it holds.
+
+    ids: the tokens. messages: the beginning of a conversation; the last text of the user is open to go on. parts: what
+    that text is made of. template, template_hash: arguments and text of the chat template. made_with: the model as it
+    was asked for; upstream_model: as mlx_lm is to find it. identity: of what it was (`Engine.identity`). created: ISO
+    8601. complete: the tokens reach to the end of the text, so that mlx_lm.generate can go on from there.
+    """
+
+    checksum: str = _ZEROS
+    version: int = VERSION
+    ids: list[int]
+    messages: list[Message]
+    parts: list[Part] = []
+    template: dict[str, Any] = {}
+    template_hash: str | None = None
+    ignore_chat_template: bool = False
+    kv: KV = KV()
+    made_with: Model
+    upstream_model: str
+    identity: dict[str, Any]
+    created: str
+    complete: bool
+    versions: dict[str, str] = {}
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+def now() -> str:
+    """The time of creation, as `Meta` holds it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def write(path: Path, prefix: Prefix, meta: Meta) -> None:
+    """Write a cache file at a path of its own, which ends in .safetensors, and on the disk. Raises ResourceError."""
+    metadata = {"model": meta.upstream_model, "mlxctl": msgspec.json.encode(meta).decode()}
+    if meta.complete:
+        metadata["tokenizer_config"] = "{}"  # without it, mlx_lm refuses the file rather than go on in mid-text
+    try:
+        kv.write(path, prefix, metadata)
+        with path.open("r+b") as file:
+            _seal(file)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise ResourceError(f"{path}: {error.strerror}") from error
+    except RuntimeError as error:
+        memory = is_out_of_memory(error)
+        raise ResourceError("out of memory" if memory else f"{path}: it cannot be written: {error}") from error
+
+
+def _seal(file: BinaryIO) -> None:
+    """Put the checksum in its place."""
+    length, header = _header(file)
+    if os.fstat(file.fileno()).st_size < 8 + length + _data_size(header):
+        raise ResourceError("no space left on the device")  # of which the library's writer takes no notice
+    start = _checksum_place(file, length)
+    digest = _checksum(file, start)
+    file.seek(start)
+    file.write(digest.encode())
+
+
+def read_meta(path: Path) -> Meta | None:
+    """What a file says of itself, from its header alone; None for one that mlx_lm.cache_prompt wrote.
+
+    Raises CacheError.
+    """
+    with _opened(path) as file:
+        return _meta(path, _header(file)[1])
+
+
+def read(path: Path, meta: Meta | None = None) -> tuple[Meta, Prefix]:
+    """Read a cache file, and see that no bit of it is another than was written. Raises CacheError.
+
+    meta: what `read_meta` said; should the file say something else by now, it is refused.
+    """
+    with _opened(path) as file:
+        length, header = _header(file)
+        found = _meta(path, header)
+        if found is None:
+            raise CacheError(f"{path}: holds no token ids: it is a file of mlx_lm.cache_prompt (--prompt-cache-file)")
+        if meta is not None and meta != found:
+            raise CacheError(f"{path}: was written anew meanwhile")
+        if _checksum(file, _checksum_place(file, length)) != found.checksum:
+            raise CacheError(f"{path}: is damaged: its checksum is another", hint="mlxctl cache save makes it anew")
+        try:
+            caches, _ = kv.read(file)
+        except CacheError as error:
+            raise CacheError(f"{path}: {error.message}") from error
+    if kv.length(caches) not in (0, len(found.ids)):
+        raise CacheError(f"{path}: holds {kv.length(caches)} tokens and says {len(found.ids)}")
+    return found, Prefix(found.ids, caches)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        if not path.is_file():
+            raise CacheError(f"{path}: no such prompt cache")
+        return path.open("rb")
+    except OSError as error:
+        raise CacheError(f"{path}: {error.strerror}") from error
+
+
+def _header(file: BinaryIO) -> tuple[int, dict[str, Any]]:
+    """(length, contents) of the header of a safetensors file."""
+    file.seek(0)
+    length = int.from_bytes(file.read(8), "little")
+    if length > min(_HEADER_MOST, os.fstat(file.fileno()).st_size - 8):
+        raise CacheError(f"{file.name}: not a prompt cache, or cut short")
+    try:
+        header = json.loads(file.read(length))
+    except (ValueError, RecursionError) as error:
+        raise CacheError(f"{file.name}: not a prompt cache, or a damaged one") from error
+    if not isinstance(header, dict) or not isinstance(header.get("__metadata__"), dict):
+        raise CacheError(f"{file.name}: not a prompt cache: it has no metadata")
+    return length, header
+
+
+def _data_size(header: Mapping[str, Any]) -> int:
+    return max((entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"), default=0)
+
+
+def _meta(path: Path, header: Mapping[str, Any]) -> Meta | None:
+    text = header["__metadata__"].get(_KEY)
+    if text is None:
+        return None
+    try:
+        version = msgspec.json.decode(text, type=_Version).version
+        if version != VERSION:
+            raise CacheError(f"{path}: format {version}, this mlxctl reads format {VERSION}",
+                             hint="mlxctl cache save makes it anew")  # fmt: skip
+        return msgspec.json.decode(text, type=Meta)
+    except (msgspec.MsgspecError, TypeError, RecursionError) as error:
+        raise CacheError(f"{path}: its description is damaged") from error
+
+
+def _checksum_place(file: BinaryIO, length: int) -> int:
+    """Where in the file the checksum's digits begin."""
+    file.seek(8)
+    header = file.read(length)
+    place = header.find(_BEFORE_CHECKSUM)
+    if place < 0:
+        raise CacheError(f"{file.name}: its description is damaged")
+    return 8 + place + len(_BEFORE_CHECKSUM)
+
+
+def _checksum(file: BinaryIO, start: int) -> str:
+    """The SHA-256 of a file with zeros in the place of its checksum."""
+    digest = hashlib.sha256()
+    file.seek(0)
+    digest.update(file.read(start))
+    digest.update(_ZEROS.encode())
+    file.seek(start + len(_ZEROS))
+    while block := file.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def misfit(meta: Meta, identity: Mapping[str, Any], settings: Settings) -> str | None:
+    """Why a cache cannot serve a run of this model with these settings, in words; None when it can."""
+    for name, words in _OTHER.items():
+        if meta.identity.get(name) != identity[name]:
+            return f"it was made with {words}"
+    for name in ("kv_bits", "kv_group_size", "quantized_kv_start", "max_kv_size"):
+        stored, asked = getattr(meta.kv, name), getattr(settings.kv, name)
+        matters = name in ("kv_bits", "max_kv_size") or meta.kv.kv_bits is not None
+        if matters and stored != asked:
+            return f"it was made with {name} {stored}, not {asked}"
+    return None

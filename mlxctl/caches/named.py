@@ -1,0 +1,144 @@
+"""Prompt caches with a name, or at a path: found, locked, written whole, listed and removed."""
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlxctl import paths
+from mlxctl.errors import CacheError, ResourceError, UsageError, did_you_mean, nearest
+from mlxctl.options import shown
+
+_NAME = re.compile(r"[^\W_][\w.+-]{0,99}")
+_SUFFIX = ".safetensors"
+_PATIENCE_S = 60.0  # for another writer of the same cache
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A cache with a name. size in bytes; used: when it was last read, in POSIX seconds."""
+
+    name: str
+    path: Path
+    size: int
+    used: float
+
+
+def folder() -> Path:
+    """Where caches with a name lie."""
+    return paths.cache_dir() / "prompts"
+
+
+def locate(name: str) -> Path:
+    """The file of a cache, given by name or path, whether it is there or not. Raises UsageError."""
+    if "/" in name or name.endswith(_SUFFIX):
+        path = paths.absolute(name)
+        return path if path.suffix == _SUFFIX else path.with_name(path.name + _SUFFIX)
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"cache {shown(name)}: a name is up to 100 letters, digits and . _ + -"
+                         " and begins with a letter or digit")  # fmt: skip
+    return folder() / f"{name}{_SUFFIX}"
+
+
+def find(name: str) -> Path:
+    """The file of a cache that is there. Raises CacheError."""
+    path = paths.absolute(name) if "/" in name and paths.is_file(paths.absolute(name)) else locate(name)
+    if paths.is_file(path):
+        with suppress(OSError):
+            os.utime(path, (time.time(), path.stat().st_mtime))  # for `list` and `prune`
+        return path
+    near = did_you_mean(nearest(name, [entry.name for entry in entries()]))
+    raise CacheError(f"cache {name}: there is none at {path}{near}", hint="mlxctl cache list shows those with a name")
+
+
+def entries() -> list[Entry]:
+    """Every cache with a name, by name."""
+    found = []
+    with suppress(OSError, UsageError):
+        for path in sorted(folder().glob(f"[!.]*{_SUFFIX}")):
+            with suppress(OSError):  # removed meanwhile
+                state = path.stat()
+                found.append(Entry(path.name.removesuffix(_SUFFIX), path, state.st_size, state.st_atime))
+    return found
+
+
+def save(path: Path, write: Callable[[Path], None]) -> None:
+    """Have a cache written and put in its place in one step. Raises ResourceError.
+
+    write: makes the file at the path that it is given. One writer at a time; whoever reads meanwhile has the old file.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _locked(path):
+            _sweep(path.parent)
+            aside = path.with_name(f".{path.stem}.{os.getpid()}.tmp{_SUFFIX}")
+            try:
+                os.close(os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))  # the library keeps the mode
+                write(aside)
+                aside.rename(path)
+                _sync(path.parent)
+            finally:
+                aside.unlink(missing_ok=True)
+    except OSError as error:
+        raise ResourceError(f"{path}: {error.strerror}") from error
+
+
+def remove(path: Path) -> None:
+    """Remove a cache. Raises ResourceError."""
+    try:
+        with _locked(path):
+            path.unlink()
+    except FileNotFoundError:
+        raise CacheError(f"{path}: no such prompt cache") from None
+    except OSError as error:
+        raise ResourceError(f"{path}: {error.strerror}") from error
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other writers of this file waiting; the locks lie apart, for a lock's file cannot be removed safely."""
+    from filelock import FileLock, Timeout
+
+    locks = paths.cache_dir() / "locks"
+    locks.mkdir(parents=True, exist_ok=True, mode=0o700)
+    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]
+    lock = FileLock(locks / f"{name}.lock")
+    try:
+        lock.acquire(timeout=_PATIENCE_S)
+    except Timeout:
+        raise ResourceError(f"{path}: somebody else has been writing it for {_PATIENCE_S:.0f} seconds") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _sweep(where: Path) -> None:
+    """Remove what writers that were killed left behind."""
+    for left in where.glob(f".*.tmp{_SUFFIX}"):
+        pid = left.name.removesuffix(f".tmp{_SUFFIX}").rpartition(".")[2]
+        if pid.isdecimal() and not _is_alive(int(pid)):
+            left.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _sync(where: Path) -> None:
+    """Have the rename on the disk too."""
+    fd = os.open(where, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,87 @@
+"""`mlxctl cache save`."""
+
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlxctl import options
+from mlxctl.caches import named
+from mlxctl.cli import caching, inputs
+from mlxctl.cli.app import App
+from mlxctl.cli.display import PrefillBar
+from mlxctl.cli.inputs import Parts
+from mlxctl.cli.options import TableCommand, parameters, profile_option, unset_option
+from mlxctl.cli.run import settle
+from mlxctl.cli.signals import Interrupted, Signals
+from mlxctl.cli.streams import divert_prints
+from mlxctl.errors import ExitStatus
+from mlxctl.events import Message, Progress
+from mlxctl.settings import Settings
+
+if TYPE_CHECKING:
+    from mlxctl.engine.engine import Engine
+    from mlxctl.engine.kv import Prefix
+
+_SECTIONS = ("model", "prompt", "kv")
+_OTHERS = {"generation.prefill_step_size", "request.prompt", "request.messages", "request.chat_template_config",
+           "request.think", "request.escapes", "request.allow_special", "request.offline"}  # fmt: skip
+_ROWS = [row for row in options.options()
+         if (row.section in _SECTIONS and row.key != "prompt.prefill_response") or row.key in _OTHERS]  # fmt: skip
+
+
+@click.command(cls=TableCommand, params=[profile_option(), unset_option(), *parameters(_ROWS)])
+@click.argument("name", metavar="CACHE")
+@click.argument("words", nargs=-1, metavar="[TEXT]...")
+@click.pass_obj
+def command(app: App, /, name: str, words: tuple[str, ...], **params: Any) -> int:
+    """Process a system prompt, files, stdin and text, and keep the result as CACHE: a name, or a path.
+
+    The text is left open: the question of a later run follows it after a blank line. An older cache of that name is
+    replaced when the new one is whole.
+    """
+    path = named.locate(name)
+    settings = settle(app, **params).settings
+    parts = inputs.gather(settings, words, app, asks=False)
+    divert_prints()
+    return _save(app, settings, name, path, parts)
+
+
+def _save(app: App, settings: Settings, name: str, path: Path, parts: Parts) -> int:
+    from mlxctl.engine.engine import Engine
+
+    bar = PrefillBar(app)
+    signals = Signals(lambda signal: bar.close(), bar.show_cursor)
+    signals.install()
+    try:
+        engine = Engine.load(settings, app.say)
+        asked = inputs.beginning(parts, app)
+        signals.listening = True
+        started = time.perf_counter()
+        prefix = _prefill(engine, asked.messages, bar, signals)
+    finally:
+        bar.close()
+    if prefix is None:
+        raise Interrupted(signals.asked() or "SIGINT")
+    seconds = time.perf_counter() - started
+    caching.write(engine, path, prefix, asked.messages, settings, asked.parts)
+    size = path.stat().st_size
+    app.say(f"cache {name}: {len(prefix.ids)} tokens in {seconds:.1f} s ({len(prefix.ids) / seconds:.0f} tok/s), "
+            f"{size / 1e6:.1f} MB: mlxctl run --cache {name} \"…\"")  # fmt: skip
+    return ExitStatus.OK
+
+
+def _prefill(engine: "Engine", messages: list[Message], bar: PrefillBar, signals: Signals) -> "Prefix | None":
+    prefix: Prefix | None = None
+
+    def whole() -> Any:
+        nonlocal prefix
+        prefix = yield from engine.prefill(messages, cancel=signals.asked)
+
+    with closing(whole()) as events:
+        for event in events:
+            if isinstance(event, Progress):
+                bar.update(event.done, event.total)
+    return prefix

@@ -1,0 +1,240 @@
+"""Prompt caches around a run: what it starts from, and what it leaves for the next."""
+
+import hashlib
+import json
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mlxctl import paths
+from mlxctl.caches import named
+from mlxctl.cli.app import App
+from mlxctl.cli.inputs import Asked
+from mlxctl.errors import CacheError, MlxctlError, UsageError
+from mlxctl.events import Done, Event, Message
+from mlxctl.profiles import Resolved
+from mlxctl.rules import CACHED_BEGINNING
+from mlxctl.settings import Settings
+
+if TYPE_CHECKING:
+    from mlxctl.caches.auto import AutoStore
+    from mlxctl.caches.format import Meta
+    from mlxctl.engine.engine import Engine
+    from mlxctl.engine.kv import Prefix
+
+_WORTH_KEEPING = 64  # tokens that had to be processed
+_SLOW_S = 5.0  # from where on a person would like to hear of --auto-cache
+
+
+@dataclass(frozen=True)
+class Named:
+    """The cache that a run was told to start from."""
+
+    name: str
+    path: Path
+    meta: "Meta"
+
+
+class Caching:
+    """One run's dealings with prompt caches. `settings` are the run's, with what its cache was made with filled in."""
+
+    def __init__(self, app: App, resolved: Resolved) -> None:
+        self._app = app
+        self._named = _named(resolved.settings)
+        self.settings = _filled_in(resolved, self._named.meta) if self._named else resolved.settings
+        self._store: AutoStore | None = None
+        self._start: list[Prefix] = []
+        self._kind = ""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether this run leaves anything for the next."""
+        return self.settings.cache.auto or self.settings.request.cache_update
+
+    def begin(self, asked: Asked) -> Asked:
+        """What is asked, behind the conversation that the cache holds. Raises UsageError."""
+        if self._named is None:
+            return asked
+        return Asked(continued(self._named.meta.messages, asked.messages), shared="")
+
+    def prefixes(self, engine: "Engine", messages: Sequence[Message]) -> "list[Prefix]":
+        """What may be processed already. Raises CacheError where the cache that was named cannot serve this run."""
+        from mlxctl.caches import format
+
+        if self._named is not None:
+            if reason := format.misfit(self._named.meta, engine.identity(), self.settings):
+                raise CacheError(f"cache {self._named.name}: {reason}", hint="mlxctl cache save makes another")
+            self._start.append(format.read(self._named.path, self._named.meta)[1])
+        if self.settings.cache.auto:
+            self._start += self._from_store(engine, messages)
+        return self._start
+
+    def _from_store(self, engine: "Engine", messages: Sequence[Message]) -> "list[Prefix]":
+        from mlxctl.caches import format
+        from mlxctl.caches.auto import AutoStore
+
+        self._store = AutoStore(paths.cache_dir() / "auto", self.settings.cache.max_bytes, self._app.say)
+        self._kind = _kind(engine, self.settings)
+        path = self._store.best(self._kind, engine.encode(messages))
+        if path is None:
+            return []
+        try:
+            found = format.read(path)[1]
+        except CacheError:
+            self._store.drop(path)
+            return []
+        self._store.touch(path)
+        return [found]
+
+    def tell(self, engine: "Engine") -> None:
+        """Say how much of the named cache is used, where that is less than it holds."""
+        if self._named is None or engine.running is None:
+            return
+        held, used = len(self._named.meta.ids), engine.running.job.cached_tokens
+        if used < held - 8 and used < 0.9 * held:
+            what = f"{used} of its {held} tokens are used" if used else "it is not used"
+            self._app.say(f"cache {self._named.name}: {what}, the prompt differs from it after that"
+                          f" (mlxctl cache explain {self._named.name} shows where)")  # fmt: skip
+
+    def finish(self, engine: "Engine", messages: Sequence[Message], done: Done) -> Generator[Event, None, None]:
+        """Keep what is worth it; a fault here takes nothing from the answer. Yields Progress."""
+        try:
+            if self.settings.request.cache_update and self._named is not None:
+                yield from self._write_back(engine, self._named, messages, done)
+            if self._store is not None:
+                self._keep(engine, self._store, done)
+        except MlxctlError as error:
+            self._app.say(f"the prompt cache was not written: {error.message}")
+        self._hint(done)
+
+    def _write_back(self, engine: "Engine", cache: Named, messages: Sequence[Message],
+                    done: Done) -> Generator[Event, None, None]:  # fmt: skip
+        answer = {"role": "assistant", "content": (self.settings.prompt.prefill_response or "") + done.text}
+        longer = [*messages, answer]
+        known = [prefix for prefix in _held(engine) if prefix is not None]
+        prefix = yield from engine.prefill(longer, prefixes=[*known, *self._start])
+        if prefix is not None:
+            write(engine, cache.path, prefix, longer, self.settings)
+
+    def _keep(self, engine: "Engine", store: "AutoStore", done: Done) -> None:
+        from mlxctl.caches import format
+        from mlxctl.engine import kv
+
+        final, snapshot = _held(engine)
+        running = engine.running
+        if final is None or running is None:
+            return
+        prompt = len(running.job.seen) + len(running.job.ids)
+        kept = kv.cut(final, prompt) or snapshot
+        if kept is None or len(kept.ids) - len(running.job.seen) < _WORTH_KEEPING:
+            return
+        meta = describe(engine, kept, [], self.settings)
+        whole = not engine.steps_back()
+        store.put(self._kind, kept.ids, lambda path: format.write(path, kept, meta), whole=whole)
+
+    def _hint(self, done: Done) -> None:
+        """After a slow prefill, what would have saved it."""
+        spent = (done.timing.prefill_tokens or 0) / (done.timing.prompt_tps or float("inf"))
+        if spent > _SLOW_S and self._store is None and self._named is None and not self.settings.upstream_rules:
+            self._app.say(f"the prompt took {spent:.0f} s to read; --auto-cache keeps it for the next run")
+
+
+def _named(settings: Settings) -> Named | None:
+    """The cache to start from: --cache, or --prompt-cache-file where that is a file of ours."""
+    from mlxctl.caches import format
+
+    if settings.cache.name is not None:
+        return known(settings.cache.name)
+    if settings.request.prompt_cache_file is None or settings.upstream_rules:
+        return None
+    path = paths.absolute(settings.request.prompt_cache_file)
+    try:
+        meta = format.read_meta(path)
+    except CacheError:
+        return None  # told where such files are read
+    return Named(settings.request.prompt_cache_file, path, meta) if meta is not None else None
+
+
+def known(name: str) -> Named:
+    """A cache of ours, given by name or path. Raises CacheError."""
+    from mlxctl.caches import format
+
+    path = named.find(name)
+    meta = format.read_meta(path)
+    if meta is None:
+        raise CacheError(f"cache {name}: written by mlx_lm.cache_prompt, it does not say what it holds",
+                         hint="--prompt-cache-file uses it as mlx_lm.generate does")  # fmt: skip
+    return Named(name, path, meta)
+
+
+def _filled_in(resolved: Resolved, meta: "Meta") -> Settings:
+    """Settings where what nobody has set is as the cache was made."""
+    settings = resolved.settings
+
+    def unset(section: str, stored: msgspec.Struct) -> dict[str, Any]:
+        names = [name for name in stored.__struct_fields__ if resolved.values[f"{section}.{name}"].layer == "default"]
+        return {name: getattr(stored, name) for name in names}
+
+    model = msgspec.structs.replace(settings.model, **unset("model", meta.made_with))
+    kv = msgspec.structs.replace(settings.kv, **unset("kv", meta.kv))
+    bare = settings.prompt.ignore_chat_template or meta.ignore_chat_template
+    prompt = msgspec.structs.replace(settings.prompt, ignore_chat_template=bare)
+    request = msgspec.structs.replace(settings.request, prompt_cache_file=None)
+    return msgspec.structs.replace(settings, model=model, kv=kv, prompt=prompt, request=request,
+                                   template={**meta.template, **settings.template})  # fmt: skip
+
+
+def continued(beginning: Sequence[Message], more: Sequence[Message]) -> list[Message]:
+    """A conversation and what comes after it; an open text of the user goes on. Raises UsageError."""
+    if beginning and more[0]["role"] == "system":
+        raise UsageError(CACHED_BEGINNING)
+    *before, last = beginning or [{"role": ""}]
+    if last["role"] == "user" and more[0]["role"] == "user":
+        return [*before, {**last, "content": last["content"] + more[0]["content"]}, *more[1:]]
+    return [*beginning, *more]
+
+
+def _held(engine: "Engine") -> "tuple[Prefix | None, Prefix | None]":
+    """(what the caches hold at the end of the run, the snapshot that was taken on the way)."""
+    return (engine.running.prefix(), engine.running.snapshot) if engine.running else (None, None)
+
+
+def _kind(engine: "Engine", settings: Settings) -> str:
+    """What must be the same for one run's state to serve another, as a hash."""
+    text = json.dumps([engine.identity(), msgspec.to_builtins(settings.kv)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def describe(engine: "Engine", prefix: "Prefix", messages: Sequence[Message], settings: Settings,
+             parts: Sequence[tuple[str, str]] = ()) -> "Meta":  # fmt: skip
+    """What a file is to say of the state it holds."""
+    from mlxctl.caches import format
+    from mlxctl.engine import device
+
+    return format.Meta(
+        ids=prefix.ids,
+        messages=list(messages),
+        parts=[format.Part(name, len(text.rstrip("\n")) + 2) for name, text in parts],
+        template=settings.template_arguments,
+        template_hash=engine.template_hash(),
+        ignore_chat_template=settings.prompt.ignore_chat_template,
+        kv=settings.kv,
+        made_with=settings.model,
+        upstream_model=engine.model_path if settings.model_id.startswith("builtin:") else settings.model_id,
+        identity=engine.identity(),
+        created=format.now(),
+        complete=bool(messages) and engine.open_turn(messages).ids == prefix.ids,
+        versions=device.versions(),
+    )
+
+
+def write(engine: "Engine", path: Path, prefix: "Prefix", messages: Sequence[Message], settings: Settings,
+          parts: Sequence[tuple[str, str]] = ()) -> None:  # fmt: skip
+    """Write a cache file in its place. Raises ResourceError."""
+    from mlxctl.caches import format
+
+    meta = describe(engine, prefix, messages, settings, parts)
+    named.save(path, lambda aside: format.write(aside, prefix, meta))
