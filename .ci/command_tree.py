@@ -14,7 +14,8 @@ from mlxctl.cli.options import TableOption
 from mlxctl.options import Option
 
 # Names of what the shells find, by the metavar that means it.
-KINDS = {"PATH": "paths", "FOLDER": "folders", "MODEL": "models", "PROFILE": "profiles", "KEY": "keys"}
+KINDS = {"PATH": "paths", "FOLDER": "folders", "MODEL": "models", "PROFILE": "profiles", "KEY": "keys",
+         "CACHE": "caches"}  # fmt: skip
 
 
 @dataclass(frozen=True)

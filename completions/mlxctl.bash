@@ -206,7 +206,17 @@ _mlxctl_models() {
     _mlxctl_folders
 }
 
-_mlxctl_keys() { _mlxctl_add path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start format stats thinking model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start output.format output.stats output.thinking; }
+# Caches with a name, and files.
+_mlxctl_caches() {
+    local folder=${XDG_CACHE_HOME:-$HOME/.cache}/mlxctl/prompts path
+    for path in "$folder/$typed"*.safetensors; do
+        path=${path##*/}
+        [[ -f $folder/$path ]] && _mlxctl_add "${path%.safetensors}"
+    done
+    _mlxctl_files .safetensors
+}
+
+_mlxctl_keys() { _mlxctl_add path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start name auto max_bytes format stats thinking model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start cache.name cache.auto cache.max_bytes output.format output.stats output.thinking; }
 
 _mlxctl_paths() { _mlxctl_files ''; }
 
@@ -232,7 +242,10 @@ _mlxctl_commands() {
     commands=
     case "$1" in
     '')
-        commands='run generate profile completion'
+        commands='run generate cache profile completion'
+        ;;
+    cache)
+        commands='save load list info verify explain rm prune'
         ;;
     profile)
         commands='list show new edit validate path schema'
@@ -255,9 +268,10 @@ _mlxctl_flags() {
             --xtc-threshold --seed --repetition-penalty --repetition-context-size --presence-penalty
             --presence-context-size --frequency-penalty --frequency-context-size --logit-bias --ban -m
             --max-tokens --stop --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start
-            --format --stats --no-stats --thinking -p --prompt --messages --image --prompt-cache-file
-            --chat-template-config --think --no-think --escapes --allow-special --verbose --dry-run --offline
-            --no-offline --fail-on-length --no-fail-on-length --stats-file -h --help'
+            --cache --auto-cache --no-auto-cache --cache-max-bytes --format --stats --no-stats --thinking -p
+            --prompt --messages --image --prompt-cache-file --cache-update --chat-template-config --think
+            --no-think --escapes --allow-special --verbose --dry-run --offline --no-offline --fail-on-length
+            --no-fail-on-length --stats-file -h --help'
         ;;
     generate)
         flags='-h --help --model --adapter-path --trust-remote-code --extra-eos-token --quantize-activations -qa
@@ -266,6 +280,55 @@ _mlxctl_flags() {
             --xtc-threshold --seed --max-tokens -m --prefill-step-size --max-kv-size --kv-bits --kv-group-size
             --quantized-kv-start --prompt -p --image --prompt-cache-file --chat-template-config --verbose -P
             --profile'
+        ;;
+    cache)
+        flags='-h --help'
+        ;;
+    cache/save)
+        flags='-P --profile --unset --model --revision --adapter-path --trust-remote-code --no-trust-remote-code
+            --extra-eos-token -qa --quantize-activations --no-quantize-activations --draft-model
+            --num-draft-tokens --dtype --system-prompt --system-file -f --file --ignore-chat-template
+            --no-ignore-chat-template --use-default-chat-template --no-use-default-chat-template
+            --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start -p --prompt
+            --messages --chat-template-config --think --no-think --escapes --allow-special --offline
+            --no-offline -h --help'
+        ;;
+    cache/load)
+        flags='-P --profile --unset --model --revision --adapter-path --trust-remote-code --no-trust-remote-code
+            --extra-eos-token -qa --quantize-activations --no-quantize-activations --draft-model
+            --num-draft-tokens --dtype --system-prompt --system-file --prefill-response -f --file
+            --ignore-chat-template --no-ignore-chat-template --use-default-chat-template
+            --no-use-default-chat-template --temp --top-p --min-p --min-tokens-to-keep --top-k --xtc-probability
+            --xtc-threshold --seed --repetition-penalty --repetition-context-size --presence-penalty
+            --presence-context-size --frequency-penalty --frequency-context-size --logit-bias --ban -m
+            --max-tokens --stop --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start
+            --auto-cache --no-auto-cache --cache-max-bytes --format --stats --no-stats --thinking -p --prompt
+            --messages --image --cache-update --chat-template-config --think --no-think --escapes
+            --allow-special --verbose --dry-run --offline --no-offline --fail-on-length --no-fail-on-length
+            --stats-file -h --help'
+        ;;
+    cache/list)
+        flags='-P --profile --format -h --help'
+        ;;
+    cache/info)
+        flags='--text --format -h --help'
+        ;;
+    cache/verify)
+        flags='--deep -h --help'
+        ;;
+    cache/explain)
+        flags='-P --profile --unset --model --revision --adapter-path --trust-remote-code --no-trust-remote-code
+            --extra-eos-token -qa --quantize-activations --no-quantize-activations --draft-model
+            --num-draft-tokens --dtype --system-prompt --system-file --prefill-response -f --file
+            --ignore-chat-template --no-ignore-chat-template --use-default-chat-template
+            --no-use-default-chat-template -p --prompt --messages --chat-template-config --think --no-think
+            --escapes --allow-special --offline --no-offline -h --help'
+        ;;
+    cache/rm)
+        flags='-h --help'
+        ;;
+    cache/prune)
+        flags='--max-bytes --older-than -h --help'
         ;;
     profile)
         flags='-h --help'
@@ -282,7 +345,7 @@ _mlxctl_flags() {
             --xtc-threshold --seed --repetition-penalty --repetition-context-size --presence-penalty
             --presence-context-size --frequency-penalty --frequency-context-size --logit-bias --ban -m
             --max-tokens --stop --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start
-            --stats --no-stats --thinking -h --help'
+            --cache --auto-cache --no-auto-cache --cache-max-bytes --stats --no-stats --thinking -h --help'
         ;;
     profile/new)
         flags='--from --description --user -h --help'
@@ -320,7 +383,7 @@ _mlxctl_flag_value() {
         run/--repetition-context-size | run/--presence-penalty | run/--presence-context-size | \
         run/--frequency-penalty | run/--frequency-context-size | run/--logit-bias | run/--ban | run/-m | \
         run/--max-tokens | run/--stop | run/--prefill-step-size | run/--max-kv-size | run/--quantized-kv-start | \
-        run/-p | run/--prompt | run/--chat-template-config)
+        run/--cache-max-bytes | run/-p | run/--prompt | run/--chat-template-config)
         value='nothing'
         ;;
     run/--model | run/--draft-model)
@@ -341,6 +404,9 @@ _mlxctl_flag_value() {
         ;;
     run/--kv-group-size)
         value='words 32 64 128'
+        ;;
+    run/--cache)
+        value='caches'
         ;;
     run/--format)
         value='words text json jsonl classic'
@@ -383,6 +449,120 @@ _mlxctl_flag_value() {
     generate/-P | generate/--profile)
         value='profiles'
         ;;
+    cache/save/-P | cache/save/--profile)
+        value='profiles'
+        ;;
+    cache/save/--unset)
+        value='keys'
+        ;;
+    cache/save/--model | cache/save/--draft-model)
+        value='models'
+        ;;
+    cache/save/--revision | cache/save/--extra-eos-token | cache/save/--num-draft-tokens | \
+        cache/save/--system-prompt | cache/save/--prefill-step-size | cache/save/--max-kv-size | \
+        cache/save/--quantized-kv-start | cache/save/-p | cache/save/--prompt | \
+        cache/save/--chat-template-config)
+        value='nothing'
+        ;;
+    cache/save/--adapter-path)
+        value='folders'
+        ;;
+    cache/save/--dtype)
+        value='words auto native float32 float16 bfloat16'
+        ;;
+    cache/save/--system-file | cache/save/-f | cache/save/--file | cache/save/--messages)
+        value='paths'
+        ;;
+    cache/save/--kv-bits)
+        value='words 2 3 4 5 6 8'
+        ;;
+    cache/save/--kv-group-size)
+        value='words 32 64 128'
+        ;;
+    cache/load/-P | cache/load/--profile)
+        value='profiles'
+        ;;
+    cache/load/--unset)
+        value='keys'
+        ;;
+    cache/load/--model | cache/load/--draft-model)
+        value='models'
+        ;;
+    cache/load/--revision | cache/load/--extra-eos-token | cache/load/--num-draft-tokens | \
+        cache/load/--system-prompt | cache/load/--prefill-response | cache/load/--temp | cache/load/--top-p | \
+        cache/load/--min-p | cache/load/--min-tokens-to-keep | cache/load/--top-k | cache/load/--xtc-probability \
+        | cache/load/--xtc-threshold | cache/load/--seed | cache/load/--repetition-penalty | \
+        cache/load/--repetition-context-size | cache/load/--presence-penalty | \
+        cache/load/--presence-context-size | cache/load/--frequency-penalty | \
+        cache/load/--frequency-context-size | cache/load/--logit-bias | cache/load/--ban | cache/load/-m | \
+        cache/load/--max-tokens | cache/load/--stop | cache/load/--prefill-step-size | cache/load/--max-kv-size \
+        | cache/load/--quantized-kv-start | cache/load/--cache-max-bytes | cache/load/-p | cache/load/--prompt | \
+        cache/load/--chat-template-config)
+        value='nothing'
+        ;;
+    cache/load/--adapter-path)
+        value='folders'
+        ;;
+    cache/load/--dtype)
+        value='words auto native float32 float16 bfloat16'
+        ;;
+    cache/load/--system-file | cache/load/-f | cache/load/--file | cache/load/--messages | cache/load/--image | \
+        cache/load/--stats-file)
+        value='paths'
+        ;;
+    cache/load/--kv-bits)
+        value='words 2 3 4 5 6 8'
+        ;;
+    cache/load/--kv-group-size)
+        value='words 32 64 128'
+        ;;
+    cache/load/--format)
+        value='words text json jsonl classic'
+        ;;
+    cache/load/--stats)
+        value='maybe words auto always never json'
+        ;;
+    cache/load/--thinking)
+        value='words show hide stderr'
+        ;;
+    cache/load/--verbose)
+        value='words true false'
+        ;;
+    cache/list/-P | cache/list/--profile)
+        value='profiles'
+        ;;
+    cache/list/--format)
+        value='words text json'
+        ;;
+    cache/info/--format)
+        value='words text json'
+        ;;
+    cache/explain/-P | cache/explain/--profile)
+        value='profiles'
+        ;;
+    cache/explain/--unset)
+        value='keys'
+        ;;
+    cache/explain/--model | cache/explain/--draft-model)
+        value='models'
+        ;;
+    cache/explain/--revision | cache/explain/--extra-eos-token | cache/explain/--num-draft-tokens | \
+        cache/explain/--system-prompt | cache/explain/--prefill-response | cache/explain/-p | \
+        cache/explain/--prompt | cache/explain/--chat-template-config)
+        value='nothing'
+        ;;
+    cache/explain/--adapter-path)
+        value='folders'
+        ;;
+    cache/explain/--dtype)
+        value='words auto native float32 float16 bfloat16'
+        ;;
+    cache/explain/--system-file | cache/explain/-f | cache/explain/--file | cache/explain/--messages)
+        value='paths'
+        ;;
+    cache/prune/--max-bytes | cache/prune/--older-than)
+        value='nothing'
+        ;;
     profile/list/--format)
         value='words text json'
         ;;
@@ -406,7 +586,8 @@ _mlxctl_flag_value() {
         profile/show/--presence-penalty | profile/show/--presence-context-size | \
         profile/show/--frequency-penalty | profile/show/--frequency-context-size | profile/show/--logit-bias | \
         profile/show/--ban | profile/show/-m | profile/show/--max-tokens | profile/show/--stop | \
-        profile/show/--prefill-step-size | profile/show/--max-kv-size | profile/show/--quantized-kv-start)
+        profile/show/--prefill-step-size | profile/show/--max-kv-size | profile/show/--quantized-kv-start | \
+        profile/show/--cache-max-bytes)
         value='nothing'
         ;;
     profile/show/--adapter-path)
@@ -424,6 +605,9 @@ _mlxctl_flag_value() {
     profile/show/--kv-group-size)
         value='words 32 64 128'
         ;;
+    profile/show/--cache)
+        value='caches'
+        ;;
     profile/show/--stats)
         value='maybe words auto always never json'
         ;;
@@ -439,6 +623,24 @@ _mlxctl_flag_value() {
 _mlxctl_free_word() {
     value=
     case "$1/$2" in
+    cache/save/0)
+        value='caches'
+        ;;
+    cache/load/0)
+        value='caches'
+        ;;
+    cache/info/0)
+        value='caches'
+        ;;
+    cache/verify/*)
+        value='caches'
+        ;;
+    cache/explain/0)
+        value='caches'
+        ;;
+    cache/rm/*)
+        value='caches'
+        ;;
     profile/show/0)
         value='profiles'
         ;;

@@ -44,7 +44,7 @@ class Caching:
     def __init__(self, app: App, resolved: Resolved) -> None:
         self._app = app
         self._named = _named(resolved.settings)
-        self.settings = _filled_in(resolved, self._named.meta) if self._named else resolved.settings
+        self.settings = filled_in(resolved, self._named.meta) if self._named else resolved.settings
         self._store: AutoStore | None = None
         self._start: list[Prefix] = []
         self._kind = ""
@@ -76,7 +76,7 @@ class Caching:
         from mlxctl.caches import format
         from mlxctl.caches.auto import AutoStore
 
-        self._store = AutoStore(paths.cache_dir() / "auto", self.settings.cache.max_bytes, self._app.say)
+        self._store = AutoStore(paths.cache_dir() / "auto", self.settings.cache.max_bytes, say=self._app.say)
         self._kind = _kind(engine, self.settings)
         path = self._store.best(self._kind, engine.encode(messages))
         if path is None:
@@ -170,7 +170,7 @@ def known(name: str) -> Named:
     return Named(name, path, meta)
 
 
-def _filled_in(resolved: Resolved, meta: "Meta") -> Settings:
+def filled_in(resolved: Resolved, meta: "Meta") -> Settings:
     """Settings where what nobody has set is as the cache was made."""
     settings = resolved.settings
 

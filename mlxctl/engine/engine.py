@@ -11,7 +11,7 @@ import msgspec
 
 from mlxctl import rules
 from mlxctl.engine import device, images, kv, prompt, sampling
-from mlxctl.engine.fingerprint import fingerprint, tokenizer_digest, weights_digest
+from mlxctl.engine.fingerprint import fingerprint, identity
 from mlxctl.engine.kv import Prefix
 from mlxctl.engine.loader import Say, Source, Weights, go_offline, load_weights, open_source
 from mlxctl.engine.stream import Cancel, Generation, Job, as_run_error
@@ -157,17 +157,34 @@ class Engine:
 
     def identity(self) -> dict[str, Any]:
         """What the state of a prompt depends on, beside its tokens: caches of another identity mean nothing here."""
-        weights, options = self._weights, self.settings.model
-        adapter, draft = weights.adapter_folder, weights.draft_folder
+        weights = self._weights
         return {
-            "model": weights_digest(weights.folder),
-            "tokenizer": tokenizer_digest(weights.folder),
-            "adapter": weights_digest(adapter) if adapter is not None else None,
-            "draft": weights_digest(draft) if draft is not None else None,
+            **identity(weights.folder, weights.adapter_folder, weights.draft_folder),
             "dtype": weights.dtype,
-            "quantize_activations": options.quantize_activations,
+            "quantize_activations": self.settings.model.quantize_activations,
             "layers": list(weights.facts.cache_types),
         }
+
+    def recompute(self, prefix: Prefix, samples: int) -> Generator[float, None, None]:
+        """Compute parts of a prefix anew: yields for each how alike it is to what is held (a cosine, 1 for the same).
+
+        Where caches can be cut, single positions in the context that is held; else the whole, from nothing.
+        """
+        weights, settings = self._weights, self.settings
+        model = weights.model
+        if not kv.can_step_back(prefix.caches) or weights.draft is not None:
+            fresh = self._bare_job(settings, Prefix([], self._fresh_caches(settings)), prefix.ids, _never)
+            for _ in Generation(fresh).prefill(prefix.ids):
+                pass
+            yield kv.likeness(prefix.caches, fresh.caches or [])
+            return
+        last = len(prefix.ids) - 1
+        for position in sorted({last * i // max(samples - 1, 1) for i in range(samples)}):
+            before = kv.cut(prefix, position)
+            held = kv.cut(prefix, position + 1)
+            if before is not None and held is not None:
+                made = kv.feed(model, before.caches, prefix.ids[position : position + 1], settings.kv)
+                yield kv.likeness(kv.last(held.caches), kv.last(made))
 
     def done(self, generation: Generation) -> Done:
         """What came of a run that has stopped."""

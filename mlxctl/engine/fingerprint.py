@@ -66,6 +66,16 @@ def tokenizer_digest(folder: Path) -> str:
     return _digest(_files(folder, _TOKENIZER))
 
 
+def identity(folder: Path, adapter: Path | None, draft: Path | None) -> dict[str, str | None]:
+    """What files the state of a prompt depends on: digests of weights, tokenizer, adapter and draft model."""
+    return {
+        "model": weights_digest(folder),
+        "tokenizer": tokenizer_digest(folder),
+        "adapter": weights_digest(adapter) if adapter is not None else None,
+        "draft": weights_digest(draft) if draft is not None else None,
+    }
+
+
 def _digest(files: list[Path]) -> str:
     memory = _Memory()
     whole = hashlib.sha256()

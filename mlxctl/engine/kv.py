@@ -127,6 +127,51 @@ def _take_off(caches: list[Any], tokens: int) -> None:
             part.trim(tokens)
 
 
+# Comparing
+
+
+def last(caches: list[Any]) -> list[Any]:
+    """The arrays that caches hold for their last token."""
+    return [_dequantized(part, buffer)[..., end - 1 : end, :] for part in _parts(caches)
+            for end in (part.offset - getattr(part, "start_position", 0),)
+            for buffer in (part.keys, part.values)]  # fmt: skip
+
+
+def _dequantized(part: Any, buffer: Any) -> Any:
+    import mlx.core as mx
+
+    if not isinstance(buffer, tuple | list):
+        return buffer
+    weights, scales, biases = buffer
+    return mx.dequantize(weights, scales, biases, group_size=part.group_size, bits=part.bits)
+
+
+def likeness(one: list[Any], other: list[Any]) -> float:
+    """The smallest cosine between arrays, or what two lists of caches hold; 1 for the same, -1 for other shapes."""
+    import mlx.core as mx
+
+    pairs = list(zip(_arrays(one), _arrays(other), strict=False))
+    if len(_arrays(one)) != len(_arrays(other)) or any(a.shape != b.shape for a, b in pairs):
+        return -1.0
+
+    def cosine(a: Any, b: Any) -> float:
+        a, b = a.astype(mx.float32).flatten(), b.astype(mx.float32).flatten()
+        size = float(mx.linalg.norm(a)) * float(mx.linalg.norm(b))
+        return float(mx.sum(a * b)) / size if size else float(bool(mx.array_equal(a, b)))
+
+    return min((cosine(a, b) for a, b in pairs), default=1.0)
+
+
+def _arrays(held: Sequence[Any]) -> list[Any]:
+    """Arrays themselves, or those of caches cut to what they hold."""
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+
+    values = [item if isinstance(item, mx.array) else _compact(item).state for item in held]
+    flat: list[tuple[str, Any]] = tree_flatten(values)  # type: ignore[assignment]
+    return [value for _, value in flat if isinstance(value, mx.array)]
+
+
 # Files
 
 

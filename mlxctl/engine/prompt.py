@@ -139,7 +139,7 @@ def _encode(tokenizer: Any, text: str, add_special_tokens: bool, settings: Setti
 def notices(tokenizer: Any, rendered: Rendered, settings: Settings) -> Iterator[str]:
     """What a person should know of how the prompt came about."""
     if rendered.templated:
-        for name in _unread_arguments(tokenizer, settings.template_arguments):
+        for name in unread_arguments(tokenizer, settings.template_arguments):
             yield f"the chat template does not read {name!r}: it changes nothing"
     elif not settings.prompt.ignore_chat_template:
         yield f"{settings.model_id} has no chat template: the text is handed over bare"
@@ -147,7 +147,7 @@ def notices(tokenizer: Any, rendered: Rendered, settings: Settings) -> Iterator[
         yield f"without a chat template these have no place and are left out: {', '.join(rendered.dropped)}"
 
 
-def _unread_arguments(tokenizer: Any, arguments: dict[str, Any]) -> list[str]:
+def unread_arguments(tokenizer: Any, arguments: dict[str, Any]) -> list[str]:
     """Names among the template arguments that the chat template never reads."""
     import jinja2
     import jinja2.meta

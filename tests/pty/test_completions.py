@@ -116,7 +116,15 @@ def _fill_project(project: Path) -> None:
         _write(project / ".mlxctl" / f"{name}.toml")
     _write(project / "profiles" / "release-notes.toml")
     work = project / "src" / "deep"
-    for name in ("notes.txt", "paths/mine.toml", "paths/other.txt", "été.txt", "spa ce/text.txt", "folder/x/y"):
+    for name in (
+        "notes.txt",
+        "paths/mine.toml",
+        "paths/other.txt",
+        "paths/saved.safetensors",
+        "été.txt",
+        "spa ce/text.txt",
+        "folder/x/y",
+    ):
         _write(work / name)
 
 
@@ -128,6 +136,8 @@ def _fill_home(home: Path) -> None:
         _write(hub / name / "snapshots/abc/config.json", "{}")
     (hub / "models--tiny-org--absent/snapshots").mkdir(parents=True)
     _write(home / "homely/x.txt")
+    for name in ("house-rules", "$(touch PWNED)", ".hidden"):
+        _write(home / "cache/mlxctl/prompts" / f"{name}.safetensors")
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +205,10 @@ CASES: dict[str, list[str] | None] = {
     "run --stats=alw": ["run", "--stats=always"],
     "run --verbose fa": ["run", "--verbose", "false"],
     "run --kv-group-size 12": ["run", "--kv-group-size", "128"],
+    "run --cache hou": ["run", "--cache", "house-rules"],
+    "cache rm house-rules hou": ["cache", "rm", "house-rules", "house-rules"],
+    "cache info paths/sa": ["cache", "info", "paths/saved.safetensors"],
+    "run --cache hid": None,
     "run --unset sampler.te": ["run", "--unset", "sampler.temp"],
     "run -P re": ["run", "-P", "re"],  # review, release-notes
     "run -P rev": ["run", "-P", "review"],

@@ -1,0 +1,99 @@
+"""`mlxctl cache list`."""
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from mlxctl import paths
+from mlxctl.caches import format, named
+from mlxctl.caches.format import Meta
+from mlxctl.cli.app import App
+from mlxctl.cli.caching import filled_in
+from mlxctl.cli.options import profile_option
+from mlxctl.errors import MlxctlError
+from mlxctl.output.json import encode
+from mlxctl.profiles import Resolved, resolve
+from mlxctl.settings import Settings
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cache. age_s: since it was made. unusable: why a run with the profile could not start from it."""
+
+    name: str
+    path: str
+    size: int
+    tokens: int | None
+    model: str | None
+    age_s: float
+    unusable: str | None
+
+
+@click.command(params=[profile_option()])
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="A table, or JSON")
+@click.pass_obj
+def command(app: App, profile: str | None, form: str) -> None:
+    """List the caches with a name: tokens, size, model, age, and whether a run with the profile could use them."""
+    resolved = resolve({}, app.environ, profile)
+    rows = [_row(entry, resolved) for entry in named.entries()]
+    if form == "json":
+        app.stdout.write(encode([asdict(row) for row in rows]) + "\n")
+        return
+    from mlxctl.cli.table import table
+
+    app.stdout.write(table(app, ("NAME", "TOKENS", "SIZE", "MODEL", "AGE", "USABLE"), [_cells(row) for row in rows]))
+
+
+def _row(entry: named.Entry, resolved: Resolved) -> Row:
+    age = time.time() - entry.path.stat().st_mtime
+    try:
+        meta = format.read_meta(entry.path)
+        if meta is None:
+            reason = "written by mlx_lm.cache_prompt: only --prompt-cache-file takes it"
+            return Row(entry.name, str(entry.path), entry.size, None, None, age, reason)
+        tokens, model = len(meta.ids), meta.made_with.path or meta.upstream_model
+        return Row(entry.name, str(entry.path), entry.size, tokens, model, age, _unusable(meta, resolved))
+    except MlxctlError as error:
+        return Row(entry.name, str(entry.path), entry.size, None, None, age, error.message)
+
+
+def _unusable(meta: Meta, resolved: Resolved) -> str | None:
+    settings = filled_in(resolved, meta)
+    try:
+        return format.misfit(meta, _identity(meta, settings), settings)
+    except MlxctlError as error:
+        return error.message
+
+
+def _identity(meta: Meta, settings: Settings) -> dict[str, object]:
+    """The identity that a run would have, as far as it can be told without loading the model."""
+    from mlxctl.engine.fingerprint import identity
+    from mlxctl.engine.loader import locate
+
+    def folder(name: str) -> Path:
+        return locate(name, revision=settings.model.revision, offline=True, say=lambda message: None)
+
+    model = settings.model
+    files = identity(
+        folder(settings.model_id),
+        paths.expand(model.adapter_path) if model.adapter_path is not None else None,
+        folder(model.draft_model) if model.draft_model is not None else None,
+    )
+    dtype = meta.identity.get("dtype") if model.dtype == meta.made_with.dtype else model.dtype
+    return {**files, "dtype": dtype, "quantize_activations": model.quantize_activations,
+            "layers": meta.identity.get("layers")}  # fmt: skip
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    tokens = "-" if row.tokens is None else str(row.tokens)
+    return row.name, tokens, f"{row.size / 1e6:.1f} MB", row.model or "-", _age(row.age_s), row.unusable or "yes"
+
+
+def _age(seconds: float) -> str:
+    """In the largest unit that fits."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"

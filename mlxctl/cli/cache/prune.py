@@ -1,0 +1,80 @@
+"""`mlxctl cache prune`."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from mlxctl import paths
+from mlxctl.caches import named
+from mlxctl.cli.app import App
+from mlxctl.errors import UsageError
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+class Size(click.ParamType):  # type: ignore[type-arg] # generic only in click 8.5
+    """Bytes: 500000, 500MB, 2.5GB."""
+
+    name = "SIZE"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?) *([kKmMgGtT]?[bB]?)", str(value))
+        unit = found[2].upper() if found else "?"
+        if not found or unit not in _UNITS:
+            self.fail(f"expected a size such as 500MB or 2GB, got {value!r}", param, ctx)
+        return int(float(found[1]) * _UNITS[unit])
+
+
+class Age(click.ParamType):  # type: ignore[type-arg]
+    """Seconds: 90m, 12h, 30d, 2w."""
+
+    name = "AGE"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(r"(\d+)([smhdw])", str(value))
+        if not found:
+            self.fail(f"expected an age such as 12h, 30d or 2w, got {value!r}", param, ctx)
+        return int(found[1]) * _AGES[found[2]]
+
+
+@click.command()
+@click.option("--max-bytes", type=Size(), help="Keep this much, such as 2GB; the least recently used go first")
+@click.option("--older-than", type=Age(), help="Remove what was not used for this long, such as 30d")
+@click.pass_obj
+def command(app: App, max_bytes: int | None, older_than: int | None) -> None:
+    """Remove caches: those with a name, and those that --auto-cache has kept. Prints what was removed."""
+    if max_bytes is None and older_than is None:
+        raise UsageError("what shall go? --max-bytes SIZE, --older-than AGE, or both")
+    left = 0
+    for used, size, path in sorted(_all(), reverse=True):
+        left += size
+        if (max_bytes is not None and left > max_bytes) or (older_than is not None and time.time() - used > older_than):
+            _remove(path)
+            left -= size
+            app.stdout.write(f"{path}\n")
+
+
+def _all() -> Iterator[tuple[float, int, Path]]:
+    """(last use, bytes, file) of every cache."""
+    from mlxctl.caches.auto import AutoStore
+
+    yield from ((entry.used, entry.size, entry.path) for entry in named.entries())
+    yield from ((entry.used, entry.size, entry.path) for entry in AutoStore(auto_folder(), 0).entries())
+
+
+def auto_folder() -> Path:
+    """Where --auto-cache keeps its files."""
+    return paths.cache_dir() / "auto"
+
+
+def _remove(path: Path) -> None:
+    from mlxctl.caches.auto import AutoStore
+
+    if path.parent == auto_folder():
+        AutoStore(auto_folder(), 0).drop(path)
+    else:
+        named.remove(path)

@@ -1,0 +1,319 @@
+"""`mlxctl cache …`, and runs that start from a cache: through the program, on tiny models."""
+
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Program
+
+Tiny = Callable[[str], str]
+DOCUMENT = "".join(f"Rule {number}: a reviewer says what is wrong, where, and what to do.\n" for number in range(12))
+GREEDY = ("--temp", "0", "-m", "8", "--no-stats")
+
+
+@pytest.fixture
+def document(mlxctl: Program) -> str:
+    """A file of the project."""
+    (mlxctl.cwd / "rules.txt").write_text(DOCUMENT)
+    return "rules.txt"
+
+
+@pytest.fixture
+def saved(mlxctl: Program, tiny: Tiny, document: str) -> Path:
+    """The cache `rules` of the tiny llama."""
+    done = mlxctl("cache", "save", "rules", "--model", tiny("llama"), "--system-prompt", "Be brief.", "-f", document)
+    assert (done.code, done.out) == (0, ""), done.err
+    return Path(mlxctl.env["XDG_CACHE_HOME"]) / "mlxctl" / "prompts" / "rules.safetensors"
+
+
+def timing(out: str) -> dict[str, int]:
+    """The figures of a run."""
+    found: dict[str, int] = json.loads(out)["timing"]
+    return found
+
+
+def test_save_then_run(mlxctl: Program, tiny: Tiny, saved: Path, document: str) -> None:
+    """The same answer as without; what the cache was made with need not be said again."""
+    assert stat.S_IMODE(saved.stat().st_mode) == 0o600 and stat.S_IMODE(saved.parent.stat().st_mode) == 0o700
+    plain = mlxctl("run", "--model", tiny("llama"), "--system-prompt", "Be brief.", "-f", document, "Why?", *GREEDY)
+    cached = mlxctl("run", "--cache", "rules", "Why?", *GREEDY)
+    assert (cached.code, cached.out) == (0, plain.out)
+    figures = timing(mlxctl("cache", "load", "rules", "Why?", *GREEDY, "--format", "json").out)
+    assert figures["cached_tokens"] > 300 and figures["prefill_tokens"] < 20
+    assert figures["cached_tokens"] + figures["prefill_tokens"] == figures["prompt_tokens"]
+
+
+def test_save_says_what_it_did(mlxctl: Program, tiny: Tiny, document: str) -> None:
+    """Tokens, rate, size, and how to go on; nothing on stdout."""
+    done = mlxctl("cache", "save", "x", "--model", tiny("llama"), "-f", document)
+    assert done.out == "" and "tok/s" in done.err and " MB" in done.err and "mlxctl run --cache x" in done.err
+
+
+def test_a_system_prompt_alone_can_be_saved(mlxctl: Program, tiny: Tiny) -> None:
+    """The question is the first message of the user."""
+    assert mlxctl("cache", "save", "s", "--model", tiny("llama"), "--system-prompt", "Be brief.").code == 0
+    plain = mlxctl("run", "--model", tiny("llama"), "--system-prompt", "Be brief.", "Why?", *GREEDY)
+    assert mlxctl("run", "--cache", "s", "Why?", *GREEDY).out == plain.out
+
+
+def test_stdin_and_text_can_be_saved(mlxctl: Program, tiny: Tiny, document: str) -> None:
+    """In the order in which `run` puts them."""
+    done = mlxctl("cache", "save", "s", "--model", tiny("llama"), "-f", document, "and this", input="from stdin\n")
+    assert done.code == 0
+    shown = mlxctl("cache", "info", "s", "--text").out
+    assert shown.endswith("\nfrom stdin\n\nand this\n\n\n")
+    question = mlxctl(
+        "run", "--model", tiny("llama"), "-f", document, "and this\n\nWhy?", *GREEDY, input="from stdin\n"
+    )
+    assert mlxctl("run", "--cache", "s", "Why?", *GREEDY).out == question.out
+
+
+def test_nothing_to_save(mlxctl: Program, tiny: Tiny) -> None:
+    """Is no cache."""
+    done = mlxctl("cache", "save", "s", "--model", tiny("llama"))
+    assert done.code == 2 and "prompt" in done.err
+
+
+def test_a_profile_can_name_a_cache(mlxctl: Program, saved: Path) -> None:
+    """And what is set there counts in `cache save` too."""
+    (mlxctl.cwd / ".mlxctl").mkdir()
+    (mlxctl.cwd / ".mlxctl" / "p.toml").write_text('[cache]\nname = "rules"\n[generation]\nmax_tokens = 4\n')
+    assert timing(mlxctl("run", "-P", "p", "Why?", "--format", "json").out)["cached_tokens"] > 300
+
+
+def test_update_goes_on_with_the_conversation(mlxctl: Program, tiny: Tiny, saved: Path, document: str) -> None:
+    """Only when asked for; the next question follows question and answer."""
+    before = saved.read_bytes()
+    first = mlxctl("run", "--cache", "rules", "Why?", *GREEDY)
+    assert saved.read_bytes() == before
+    assert mlxctl("run", "--cache", "rules", "Why?", *GREEDY, "--cache-update").out == first.out
+    assert saved.read_bytes() != before
+    info = json.loads(mlxctl("cache", "info", "rules", "--format", "json").out)
+    assert [message["role"] for message in info["messages"]] == ["system", "user", "assistant"]
+    assert info["messages"][2]["content"] == first.out.removesuffix("\n")
+    conversation = [*info["messages"], {"role": "user", "content": "And then?"}]
+    (mlxctl.cwd / "m.json").write_text(json.dumps(conversation))
+    plain = mlxctl("run", "--model", tiny("llama"), "--messages", "m.json", *GREEDY)
+    assert mlxctl("run", "--cache", "rules", "And then?", *GREEDY).out == plain.out
+
+
+def test_a_failed_write_takes_nothing_from_the_answer(mlxctl: Program, tiny: Tiny, document: str) -> None:
+    """The answer is out; the old cache is there."""
+    assert mlxctl("cache", "save", "./sub/x", "--model", tiny("llama"), "-f", document).code == 0
+    path = mlxctl.cwd / "sub" / "x.safetensors"
+    before = path.read_bytes()
+    locks = Path(mlxctl.env["XDG_CACHE_HOME"]) / "mlxctl" / "locks"
+    for lock in locks.iterdir():
+        lock.unlink()
+    locks.rmdir()
+    locks.write_text("in the way")
+    done = mlxctl("run", "--cache", "./sub/x", "Why?", *GREEDY, "--cache-update")
+    assert done.code == 0 and done.out and "the prompt cache was not written" in done.err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        (("--model", "{quant}"), "other weights"),
+        (("--kv-bits", "8", "--kv-group-size", "32"), "kv_bits None, not 8"),
+        (("--max-kv-size", "64"), "max_kv_size None, not 64"),
+        (("--dtype", "bfloat16"), "another --dtype"),
+        (("--adapter-path", "{adapter}"), "another adapter"),
+    ],
+)
+def test_what_a_cache_does_not_fit(args: tuple[str, ...], words: str, mlxctl: Program, tiny: Tiny, saved: Path) -> None:
+    """Is refused in one line, with status 4, and never answered."""
+    args = tuple(arg if arg[0] != "{" else tiny(arg[1:-1]) for arg in args)
+    done = mlxctl("run", "--cache", "rules", "Why?", *args)
+    assert (done.code, done.out) == (4, "") and "mlxctl: cache rules: it was made with " in done.err
+    assert words in done.err
+
+
+def test_a_system_prompt_beside_a_cache(mlxctl: Program, saved: Path) -> None:
+    """The cache holds the beginning: it would be ignored."""
+    done = mlxctl("run", "--cache", "rules", "--system-prompt", "x", "Why?")
+    assert (done.code, done.out) == (2, "") and "system prompt would be ignored" in done.err
+
+
+def test_names(mlxctl: Program, saved: Path) -> None:
+    """One that is not there says where it looked, and what is near."""
+    done = mlxctl("run", "--cache", "ruls", "Why?")
+    assert done.code == 4 and "did you mean rules?" in done.err and str(saved.parent) in done.err
+    for name in (".x", "a b", "x" * 200, ""):
+        assert mlxctl("cache", "save", name, "text").code == 2
+
+
+def test_flags_that_contradict(mlxctl: Program, saved: Path) -> None:
+    """Two caches to start from, or none to write to."""
+    both = mlxctl("run", "--cache", "rules", "--prompt-cache-file", str(saved), "Why?")
+    assert both.code == 2 and "both name a cache" in both.err
+    none = mlxctl("run", "--cache-update", "Why?")
+    assert none.code == 2 and "no cache to write back to" in none.err
+
+
+def test_upstreams_flag_takes_our_file(mlxctl: Program, saved: Path) -> None:
+    """As --cache does."""
+    one = mlxctl("run", "--cache", "rules", "Why?", *GREEDY)
+    assert mlxctl("run", "--prompt-cache-file", str(saved), "Why?", *GREEDY).out == one.out
+
+
+def test_dry_run_shows_the_whole_prompt(mlxctl: Program, saved: Path) -> None:
+    """With what the cache holds."""
+    done = mlxctl("run", "--cache", "rules", "Why?", "--dry-run")
+    assert done.code == 0 and "Be brief." in done.out and "Rule 11" in done.out and "Why?" in done.out
+
+
+def test_auto_cache(mlxctl: Program, tiny: Tiny, document: str) -> None:
+    """The second question on a document skips it; an edited document is used up to the edit; short prompts leave
+    nothing."""
+
+    def ask(*args: str) -> dict[str, int]:
+        return timing(mlxctl("run", "--model", tiny("llama"), "--auto-cache", *args, *GREEDY, "--format", "json").out)
+
+    store = Path(mlxctl.env["XDG_CACHE_HOME"]) / "mlxctl" / "auto"
+    ask("hi")
+    assert list(store.glob("*.safetensors")) == []
+    assert ask("-f", document, "Why?")["cached_tokens"] == 0
+    second = ask("-f", document, "What else?")
+    assert second["cached_tokens"] > 300 and second["prefill_tokens"] < 30
+    assert len(list(store.glob("*.safetensors"))) == 1
+    (mlxctl.cwd / document).write_text(DOCUMENT.replace("Rule 6: a reviewer", "Rule 6: nobody"))
+    assert 100 < ask("-f", document, "Why?")["cached_tokens"] < 250
+    assert ask("-f", document, "Why?", "--no-auto-cache")["cached_tokens"] == 0
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in store.iterdir())
+
+
+def test_auto_cache_keeps_to_its_limit(mlxctl: Program, tiny: Tiny, document: str) -> None:
+    """And one that is larger by itself is not kept."""
+    store = Path(mlxctl.env["XDG_CACHE_HOME"]) / "mlxctl" / "auto"
+    run = ("run", "--model", tiny("llama"), "--auto-cache", "-f", document, *GREEDY)
+    assert mlxctl(*run, "Why?", "--cache-max-bytes", "1000").code == 0
+    assert list(store.glob("*.safetensors")) == []
+
+
+def test_a_damaged_entry_of_the_store_is_a_miss(mlxctl: Program, tiny: Tiny, document: str) -> None:
+    """It is removed, the prompt is processed, the answer is the same."""
+    run = ("run", "--model", tiny("llama"), "--auto-cache", "-f", document, *GREEDY, "Why?")
+    first = mlxctl(*run)
+    (entry,) = (Path(mlxctl.env["XDG_CACHE_HOME"]) / "mlxctl" / "auto").glob("*.safetensors")
+    data = bytearray(entry.read_bytes())
+    data[-100] ^= 1
+    entry.write_bytes(data)
+    again = mlxctl(*run)
+    assert (again.code, again.out) == (0, first.out)
+
+
+def test_list(mlxctl: Program, tiny: Tiny, saved: Path) -> None:
+    """Size, tokens, model, age, and whether the profile can use it."""
+    done = mlxctl("cache", "list")
+    heading, line = done.out.splitlines()
+    assert heading.split() == ["NAME", "TOKENS", "SIZE", "MODEL", "AGE", "USABLE"]
+    assert line.startswith("rules ") and tiny("llama") in line and line.endswith(" yes")
+    (row,) = json.loads(mlxctl("cache", "list", "--format", "json").out)
+    assert row["name"] == "rules" and row["size"] == saved.stat().st_size and row["unusable"] is None
+    assert row["tokens"] > 300 and 0 <= row["age_s"] < 600
+    (mlxctl.cwd / "p.toml").write_text(f"[model]\npath = {tiny('quant')!r}")
+    assert mlxctl("cache", "list", "-P", "./p.toml").out.splitlines()[1].endswith("it was made with other weights")
+    assert "no such folder" in mlxctl("cache", "list", env={"MLXCTL_MODEL": "/nowhere"}).out
+    saved.write_bytes(saved.read_bytes()[:50])
+    assert "not a prompt cache, or cut short" in mlxctl("cache", "list").out
+
+
+def test_info(mlxctl: Program, tiny: Tiny, saved: Path) -> None:
+    """In lines, and all of it as JSON."""
+    out = mlxctl("cache", "info", "rules").out
+    assert f"file:            {saved}" in out and tiny("llama") in out and "system (9 characters)" in out
+    data = json.loads(mlxctl("cache", "info", "rules", "--format", "json").out)
+    assert data["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert data["messages"][1]["content"] == DOCUMENT + "\n"
+    assert len(data["ids"]) > 300 and data["size"] == saved.stat().st_size
+    assert data["parts"] == [{"name": "rules.txt", "characters": len(DOCUMENT) + 1}]
+
+
+@pytest.mark.parametrize("kind", ["llama", "quant", "sliding", "mamba", "hybrid", "lists", "pairs", "chunked"])
+def test_verify(kind: str, mlxctl: Program, tiny: Tiny, document: str) -> None:
+    """As it was written, and as it would be computed; a changed bit and a changed model are found."""
+    assert mlxctl("cache", "save", "c", "--model", tiny(kind), "-f", document).code == 0
+    assert "as it was written" in mlxctl("cache", "verify", "c").out
+    done = mlxctl("cache", "verify", "--deep", "c")
+    assert (done.code, "as computed anew" in done.out) == (0, True), done.err
+
+
+def test_verify_finds_a_changed_bit(mlxctl: Program, saved: Path) -> None:
+    """Wherever it is, and goes on with the next cache."""
+    data = bytearray(saved.read_bytes())
+    data[len(data) // 2] ^= 4
+    (saved.parent / "bad.safetensors").write_bytes(data)
+    done = mlxctl("cache", "verify", "bad", "rules")
+    assert done.code == 4 and "checksum" in done.err and done.out.startswith("rules: ")
+
+
+def test_verify_deep_finds_what_a_right_checksum_hides(mlxctl: Program, tiny: Tiny, document: str) -> None:
+    """A file that was made by other numbers than the model's."""
+    model = mlxctl.cwd / "model"
+    shutil.copytree(tiny("llama"), model)
+    assert mlxctl("cache", "save", "c", "--model", "./model", "-f", document).code == 0
+    shutil.copy(Path(tiny("llama-draft")) / "tokenizer.json", model / "tokenizer.json")
+    (model / "config.json").write_text((model / "config.json").read_text() + " ")
+    assert mlxctl("cache", "verify", "--deep", "c").code == 4
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        (("--system-prompt", "Be brief.", "-f", "edited.txt", "Why?"), ["message 2 (user), edited.txt", "nobody"]),
+        (("--system-prompt", "Be long.", "-f", "rules.txt", "Why?"), ["message 1 (system), character 3", "'Be long.'"]),
+        (("-f", "rules.txt", "Why?"), ["message 1 (system) is one of the user here"]),
+        (("Why?",), ["the text goes on at once"]),
+    ],
+)
+def test_explain(args: tuple[str, ...], words: list[str], mlxctl: Program, tiny: Tiny, saved: Path) -> None:
+    """The first token that differs, what stands there, and which file or message is the cause."""
+    (mlxctl.cwd / "edited.txt").write_text(DOCUMENT.replace("Rule 6: a reviewer", "Rule 6: nobody"))
+    done = mlxctl("cache", "explain", "rules", *args)
+    assert done.code == 0, done.err
+    if "edited.txt" in args:
+        words = [word.replace("edited.txt", "rules.txt") for word in words]
+    assert "tokens of rules are the beginning" in done.out
+    assert [word for word in words if word not in done.out] == [], done.out
+
+
+def test_explain_names_a_template_argument(mlxctl: Program, tiny: Tiny, document: str) -> None:
+    """Only one that the template reads."""
+    assert mlxctl("cache", "save", "m", "--model", tiny("moe"), "-f", document).code == 0
+    done = mlxctl("cache", "explain", "m", "Why?", "--no-think")
+    assert "template argument enable_thinking: not set in the cache, False here" in done.out
+    assert "other" not in mlxctl("cache", "explain", "m", "Why?", "--chat-template-config", '{"other": 1}').out
+
+
+def test_rm(mlxctl: Program, saved: Path) -> None:
+    """All that are named, or none."""
+    assert mlxctl("cache", "rm", "rules", "nope").code == 4 and saved.exists()
+    assert mlxctl("cache", "rm", "rules").code == 0 and not saved.exists()
+    assert mlxctl("cache", "list").out.splitlines()[1:] == []
+
+
+def test_prune(mlxctl: Program, tiny: Tiny, saved: Path, document: str) -> None:
+    """The least recently used go first, with a name or without."""
+    mlxctl("run", "--model", tiny("llama"), "--auto-cache", "-f", document, "Why?", *GREEDY)
+    old = saved.parent / "old.safetensors"
+    old.write_bytes(saved.read_bytes())
+    os.utime(old, (time.time() - 40 * 86400,) * 2)
+    assert mlxctl("cache", "prune").code == 2
+    assert mlxctl("cache", "prune", "--older-than", "30d").out == f"{old}\n"
+    assert mlxctl("cache", "prune", "--max-bytes", "1GB").out == ""
+    gone = mlxctl("cache", "prune", "--max-bytes", "0").out.splitlines()
+    assert str(saved) in gone and len(gone) == 2 and not saved.exists()
+    for args in (("--older-than", "soon"), ("--max-bytes", "many")):
+        assert mlxctl("cache", "prune", *args).code == 2
+
+
+def test_slow_prompts_are_told_of_the_cache(mlxctl: Program, tiny: Tiny) -> None:
+    """Not fast ones."""
+    assert "--auto-cache" not in mlxctl("run", "--model", tiny("stopper"), "hi").err
