@@ -10,7 +10,7 @@ comma := ,
 RUN_EXTRAS := $(if $(BACKEND),[$(BACKEND)])
 DEV_EXTRAS := [$(if $(BACKEND),$(BACKEND)$(comma))dev]
 
-.PHONY: demo test lint docs check-docs bench-start bench-complete clean
+.PHONY: demo test lint docs check-docs bench-start bench-complete bench-cache clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/mlxctl run -P demo "What is the capital of France?"
@@ -31,6 +31,10 @@ check-docs: $(VENV)/.installed-dev
 
 bench-start: $(VENV)/.installed-dev
 	$(VENV)/bin/python benchmarks/start.py
+
+bench-cache: $(VENV)/.installed-dev
+	$(VENV)/bin/python benchmarks/auto_cache.py
+	$(VENV)/bin/python benchmarks/auto_store.py
 
 bench-complete: $(VENV)/.installed-dev
 	$(VENV)/bin/python benchmarks/complete.py

@@ -78,7 +78,7 @@ class Caching:
 
         self._store = AutoStore(paths.cache_dir() / "auto", self.settings.cache.max_bytes, say=self._app.say)
         self._kind = _kind(engine, self.settings)
-        path = self._store.best(self._kind, engine.encode(messages))
+        path = self._store.best(self._kind, engine.encode(messages)[:-1])  # one token is always processed
         if path is None:
             return []
         try:
