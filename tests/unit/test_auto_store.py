@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlxctl.caches import auto
+from mlxctl.caches import auto, index
 from mlxctl.caches.auto import AutoStore
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # hundreds of stores wait for no disk there
@@ -29,7 +29,11 @@ Ids = Sequence[int]
 
 def writer(ids: Ids, padding: int = 0) -> Callable[[Path], None]:
     """Writes a file that says which tokens it is of."""
-    return lambda path: path.write_text(json.dumps(list(ids)) + " " * padding) and None
+
+    def write(path: Path) -> None:
+        path.write_text(json.dumps(list(ids)) + " " * padding)
+
+    return write
 
 
 def read(path: Path | None) -> list[int] | None:
@@ -99,7 +103,7 @@ class Model:
 
     def put(self, kind: str, ids: tuple[int, ...], whole: bool) -> bool:
         same = {entry for entry in self.entries if entry[:2] == (kind, whole)}
-        if len(ids) < auto.MINIMUM or any(e[2] == ids or (not whole and e[2][: len(ids)] == ids) for e in same):
+        if len(ids) < index.MINIMUM or any(e[2] == ids or (not whole and e[2][: len(ids)] == ids) for e in same):
             return False
         self.entries -= {entry for entry in same if not whole and ids[: len(entry[2])] == entry[2]}
         self.entries.add((kind, whole, ids))
@@ -108,7 +112,7 @@ class Model:
     def best(self, kind: str, ids: tuple[int, ...]) -> int:
         """How many tokens of these a store can offer."""
         shares = [common(ids, e[2]) for e in self.entries if e[0] == kind and (not e[1] or ids[: len(e[2])] == e[2])]
-        return max((share for share in shares if share >= auto.MINIMUM), default=0)
+        return max((share for share in shares if share >= index.MINIMUM), default=0)
 
 
 tokens = st.lists(st.integers(0, 1), max_size=14).map(tuple)
@@ -116,15 +120,15 @@ kinds = st.sampled_from(["a", "b"])
 
 
 @pytest.mark.parametrize("block, minimum", [(4, 1), (3, 3), (1, 2)])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(puts=st.lists(st.tuples(kinds, tokens, st.booleans()), max_size=12), asked=st.lists(tokens, max_size=12))
 def test_the_longest_beginning_is_found(
     block: int, minimum: int, puts: list[tuple[str, tuple[int, ...], bool]], asked: list[tuple[int, ...]]
 ) -> None:
     """As a search through all entries finds it, to the token; and the store holds what that says it should."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auto, "BLOCK", block)
-        patch.setattr(auto, "MINIMUM", minimum)
+        patch.setattr(index, "BLOCK", block)
+        patch.setattr(index, "MINIMUM", minimum)
         store, model = AutoStore(Path(folder), MANY), Model()
         for kind, ids, whole in puts:
             assert put(store, ids, kind, whole=whole) == model.put(kind, ids, whole)
@@ -338,7 +342,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "zeros": lambda path: path.write_bytes(bytes(20000)),
     "other version": lambda path: foreign(path, 7),
     "other program": lambda path: foreign(path, 0),
-    "other tables": lambda path: foreign(path, auto.VERSION),
+    "other tables": lambda path: foreign(path, index.VERSION),
 }
 
 
@@ -348,7 +352,7 @@ def test_a_damaged_index_is_begun_anew(store: AutoStore, tmp_path: Path, said: l
                                        ) -> None:  # fmt: skip
     """Set aside, with the files that nothing can find any more; no run fails."""
     folder = tmp_path / "auto"
-    for start in range(0, 3000, 100):
+    for start in range(0, 1000, 100):
         assert put(store, row(start, 90))
     DAMAGES[damage](folder / "index.db")
     if first == "best":
@@ -357,6 +361,25 @@ def test_a_damaged_index_is_begun_anew(store: AutoStore, tmp_path: Path, said: l
         assert store.entries() == []
     assert put(store, row(0, 90)) and held(store) == [row(0, 90)]
     assert (folder / "index.db.damaged").exists() and len(names(folder)) == 1 and said == []
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_an_index_that_damage_makes_read_only(
+    store: AutoStore, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch, ours: bool
+) -> None:
+    """Is begun anew, unless we may not write it or its folder anyhow."""
+    folder = tmp_path / "auto"
+    assert put(store, row(0, 40))
+    with (folder / "index.db").open("rb+") as file:
+        file.seek(18)
+        file.write(b"\x03")  # a format that this SQLite may read, but not write
+    with monkeypatch.context() as patch:
+        if not ours:  # simulated: root may write what it likes
+            patch.setattr(os, "access", lambda path, mode: False)
+        assert put(store, row(100, 40)) is ours
+    assert (folder / "index.db.damaged").exists() is ours and len(names(folder)) == 1
+    assert held(store) == [row(100 if ours else 0, 40)]
+    assert said == [] if ours else len(said) == 1 and "readonly" in said[0]
 
 
 def test_an_index_that_is_gone_is_made_again(store: AutoStore, tmp_path: Path) -> None:
@@ -375,7 +398,7 @@ def test_flipped_bits_in_the_index_never_fail_a_run(tmp_path: Path) -> None:
     for start in range(0, 1000, 100):
         put(store, row(start, 70) + [start % 300] * 5)
     sound = (folder / "index.db").read_bytes()
-    for _ in range(150):
+    for _ in range(40):
         data = bytearray(sound)
         for _ in range(drawn.choice([1, 8, 64])):
             data[drawn.randrange(len(data))] ^= 1 << drawn.randrange(8)
@@ -449,7 +472,7 @@ CROWD = """
 import json, random, sys, time
 from pathlib import Path
 from mlxctl.caches.auto import AutoStore
-seed, end = int(sys.argv[2]), float(sys.argv[3])
+seed, end = int(sys.argv[2]), time.time() + 1.5  # after the imports, which a busy machine takes seconds for
 drawn, said, counts = random.Random(seed), [], [0, 0, 0]
 store = AutoStore(Path(sys.argv[1]), 60_000, say=said.append)
 while time.time() < end:
@@ -479,16 +502,15 @@ print(json.dumps([said, counts]))
 
 def test_many_processes_at_once(tmp_path: Path) -> None:
     """Putting, finding, dropping, evicting: what was found was right, and rows and files agree in the end."""
-    folder, end = tmp_path / "auto", time.time() + 4
+    folder = tmp_path / "auto"
     crowd = [
-        subprocess.Popen([sys.executable, "-c", CROWD, folder, str(seed), str(end)], stdout=subprocess.PIPE)
-        for seed in range(8)
+        subprocess.Popen([sys.executable, "-c", CROWD, folder, str(seed)], stdout=subprocess.PIPE) for seed in range(8)
     ]
     results = [json.loads(process.communicate()[0]) for process in crowd]
     assert [process.returncode for process in crowd] == [0] * 8
     assert [said for said, _ in results] == [[]] * 8
     found, vanished, kept = (sum(counts[n] for _, counts in results) for n in range(3))
-    assert found > 100 and kept > 100 and vanished < found / 10, (found, vanished, kept)
+    assert found > 20 and kept > 20 and vanished < found / 5, (found, vanished, kept)
     with closing(sqlite3.connect(folder / "index.db")) as db:
         rows = {f"{name.hex()}.safetensors" for (name,) in db.execute("SELECT name FROM entries")}
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -502,7 +524,7 @@ def test_many_processes_begin_at_once(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from mlxctl.caches.auto import AutoStore\n"
         "start = int(sys.argv[2]); time.sleep(max(0, float(sys.argv[3]) - time.time()))\n"
-        "for turn in range(8):\n"
+        "for turn in range(4):\n"
         "    store = AutoStore(Path(sys.argv[1]) / str(turn), 10**9, say=print)\n"
         "    print(store.put('kind', range(start, start + 40), lambda path: path.write_text('x') and None))"
     )
@@ -511,5 +533,5 @@ def test_many_processes_begin_at_once(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", code, tmp_path, str(n), begin], stdout=subprocess.PIPE, text=True)
         for n in range(8)
     ]
-    assert [process.communicate()[0].split() for process in crowd] == [["True"] * 8] * 8
-    assert all(len(AutoStore(tmp_path / str(turn), MANY).entries()) == 8 for turn in range(8))
+    assert [process.communicate()[0].split() for process in crowd] == [["True"] * 4] * 8
+    assert all(len(AutoStore(tmp_path / str(turn), MANY).entries()) == 8 for turn in range(4))
