@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from mlxctl import options
 from mlxctl.engine import kv
 from mlxctl.engine.kv import Prefix
 from mlxctl.errors import CacheError, ResourceError, is_out_of_memory
@@ -96,7 +97,7 @@ def write(path: Path, prefix: Prefix, meta: Meta) -> None:
 def _seal(file: BinaryIO) -> None:
     """Put the checksum in its place."""
     length, header = _header(file)
-    if os.fstat(file.fileno()).st_size < 8 + length + _data_size(header):
+    if os.fstat(file.fileno()).st_size < 8 + length + _data_size(Path(file.name), header):
         raise ResourceError("no space left on the device")  # of which the library's writer takes no notice
     start = _checksum_place(file, length)
     digest = _checksum(file, start)
@@ -113,26 +114,36 @@ def read_meta(path: Path) -> Meta | None:
         return _meta(path, _header(file)[1])
 
 
-def read(path: Path, meta: Meta | None = None) -> tuple[Meta, Prefix]:
+def is_ours(path: Path) -> bool:
+    """Whether a file says, be it damaged, that we wrote it."""
+    with _opened(path) as file:
+        length, _ = _header(file)
+        file.seek(8)
+        header = file.read(length)
+    return _KEY.encode() in header or _BEFORE_CHECKSUM in header
+
+
+def read(path: Path) -> tuple[Meta, Prefix]:
     """Read a cache file, and see that no bit of it is another than was written. Raises CacheError.
 
-    meta: what `read_meta` said; should the file say something else by now, it is refused.
+    All of it comes from one open file: whoever replaces it meanwhile does not change what was begun to be read.
     """
     with _opened(path) as file:
         length, header = _header(file)
         found = _meta(path, header)
         if found is None:
-            raise CacheError(f"{path}: holds no token ids: it is a file of mlx_lm.cache_prompt (--prompt-cache-file)")
-        if meta is not None and meta != found:
-            raise CacheError(f"{path}: was written anew meanwhile")
+            raise CacheError(f"{path}: written by mlx_lm.cache_prompt, it does not say what it holds",
+                             hint="--prompt-cache-file uses it as mlx_lm.generate does")  # fmt: skip
+        if os.fstat(file.fileno()).st_size != 8 + length + _data_size(path, header):
+            raise CacheError(f"{path}: is cut short, or something was added to it")
         if _checksum(file, _checksum_place(file, length)) != found.checksum:
             raise CacheError(f"{path}: is damaged: its checksum is another", hint="mlxctl cache save makes it anew")
         try:
             caches, _ = kv.read(file)
         except CacheError as error:
             raise CacheError(f"{path}: {error.message}") from error
-    if kv.length(caches) not in (0, len(found.ids)):
-        raise CacheError(f"{path}: holds {kv.length(caches)} tokens and says {len(found.ids)}")
+    if not kv.hold(caches, len(found.ids)):
+        raise CacheError(f"{path}: does not hold the {len(found.ids)} tokens that it says")
     return found, Prefix(found.ids, caches)
 
 
@@ -160,8 +171,13 @@ def _header(file: BinaryIO) -> tuple[int, dict[str, Any]]:
     return length, header
 
 
-def _data_size(header: Mapping[str, Any]) -> int:
-    return max((entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"), default=0)
+def _data_size(path: Path, header: Mapping[str, Any]) -> int:
+    try:
+        return max(
+            (int(entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"), default=0
+        )
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise CacheError(f"{path}: not a prompt cache, or a damaged one") from error
 
 
 def _meta(path: Path, header: Mapping[str, Any]) -> Meta | None:
@@ -173,9 +189,15 @@ def _meta(path: Path, header: Mapping[str, Any]) -> Meta | None:
         if version != VERSION:
             raise CacheError(f"{path}: format {version}, this mlxctl reads format {VERSION}",
                              hint="mlxctl cache save makes it anew")  # fmt: skip
-        return msgspec.json.decode(text, type=Meta)
-    except (msgspec.MsgspecError, TypeError, RecursionError) as error:
+        found = msgspec.json.decode(text, type=Meta)
+        for section, values in (("kv", found.kv), ("model", found.made_with)):
+            for name in values.__struct_fields__:
+                options.check(options.by_key()[f"{section}.{name}"], getattr(values, name))
+        if not all(isinstance(message.get(key), str) for message in found.messages for key in ("role", "content")):
+            raise ValueError("a message without role or content")
+    except (ValueError, TypeError, RecursionError) as error:  # msgspec's own errors are ValueErrors
         raise CacheError(f"{path}: its description is damaged") from error
+    return found
 
 
 def _checksum_place(file: BinaryIO, length: int) -> int:

@@ -15,6 +15,7 @@ from mlxctl.options import shown
 
 _NAME = re.compile(r"[^\W_][\w.+-]{0,99}")
 _SUFFIX = ".safetensors"
+_LONGEST = 200  # bytes, so that a temporary name of it is one too
 _PATIENCE_S = 60.0  # for another writer of the same cache
 
 
@@ -38,7 +39,7 @@ def locate(name: str) -> Path:
     if "/" in name or name.endswith(_SUFFIX):
         path = paths.absolute(name)
         return path if path.suffix == _SUFFIX else path.with_name(path.name + _SUFFIX)
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or len(os.fsencode(name)) > _LONGEST:
         raise UsageError(f"cache {shown(name)}: a name is up to 100 letters, digits and . _ + -"
                          " and begins with a letter or digit")  # fmt: skip
     return folder() / f"{name}{_SUFFIX}"
@@ -49,7 +50,7 @@ def find(name: str) -> Path:
     path = paths.absolute(name) if "/" in name and paths.is_file(paths.absolute(name)) else locate(name)
     if paths.is_file(path):
         with suppress(OSError):
-            os.utime(path, (time.time(), path.stat().st_mtime))  # for `list` and `prune`
+            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))  # for `list` and `prune`
         return path
     near = did_you_mean(nearest(name, [entry.name for entry in entries()]))
     raise CacheError(f"cache {name}: there is none at {path}{near}", hint="mlxctl cache list shows those with a name")
@@ -74,10 +75,10 @@ def save(path: Path, write: Callable[[Path], None]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _locked(path):
-            _sweep(path.parent)
+            _sweep(path)
             aside = path.with_name(f".{path.stem}.{os.getpid()}.tmp{_SUFFIX}")
             try:
-                os.close(os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))  # the library keeps the mode
+                os.close(os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600))  # the library keeps the mode
                 write(aside)
                 aside.rename(path)
                 _sync(path.parent)
@@ -85,6 +86,13 @@ def save(path: Path, write: Callable[[Path], None]) -> None:
                 aside.unlink(missing_ok=True)
     except OSError as error:
         raise ResourceError(f"{path}: {error.strerror}") from error
+
+
+def require_room(path: Path) -> None:
+    """See that a cache can be written before a long prefill. Raises ResourceError."""
+    there = next(folder for folder in path.parents if os.path.lexists(folder))
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise ResourceError(f"{path}: nothing can be written in {there}")
 
 
 def remove(path: Path) -> None:
@@ -117,11 +125,11 @@ def _locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _sweep(where: Path) -> None:
-    """Remove what writers that were killed left behind."""
-    for left in where.glob(f".*.tmp{_SUFFIX}"):
-        pid = left.name.removesuffix(f".tmp{_SUFFIX}").rpartition(".")[2]
-        if pid.isdecimal() and not _is_alive(int(pid)):
+def _sweep(path: Path) -> None:
+    """Remove what killed writers left behind: of this cache, whose lock is ours, and of others, by their pid."""
+    for left in path.parent.glob(f".*.tmp{_SUFFIX}"):
+        stem, _, pid = left.name.removesuffix(f".tmp{_SUFFIX}").rpartition(".")
+        if stem == f".{path.stem}" or (pid.isdecimal() and not _is_alive(int(pid))):
             left.unlink(missing_ok=True)
 
 

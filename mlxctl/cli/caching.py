@@ -36,6 +36,7 @@ class Named:
     name: str
     path: Path
     meta: "Meta"
+    prefix: "Prefix"
 
 
 class Caching:
@@ -67,7 +68,9 @@ class Caching:
         if self._named is not None:
             if reason := format.misfit(self._named.meta, engine.identity(), self.settings):
                 raise CacheError(f"cache {self._named.name}: {reason}", hint="mlxctl cache save makes another")
-            self._start.append(format.read(self._named.path, self._named.meta)[1])
+            if not engine.fits(self._named.prefix):
+                raise CacheError(f"cache {self._named.name}: it does not hold what this model makes")
+            self._start.append(self._named.prefix)
         if self.settings.cache.auto:
             self._start += self._from_store(engine, messages)
         return self._start
@@ -148,26 +151,23 @@ def _named(settings: Settings) -> Named | None:
 
     if settings.cache.name is not None:
         return known(settings.cache.name)
-    if settings.request.prompt_cache_file is None or settings.upstream_rules:
+    if settings.request.prompt_cache_file is None:
         return None
     path = paths.absolute(settings.request.prompt_cache_file)
-    try:
-        meta = format.read_meta(path)
-    except CacheError:
-        return None  # told where such files are read
-    return Named(settings.request.prompt_cache_file, path, meta) if meta is not None else None
+    if not paths.is_file(path) or not format.is_ours(path):
+        return None
+    found = Named(settings.request.prompt_cache_file, path, *format.read(path))
+    return None if settings.upstream_rules else found  # whose rule knows no ids
 
 
 def known(name: str) -> Named:
-    """A cache of ours, given by name or path. Raises CacheError."""
+    """A cache of ours, given by name or path, read and checked. Raises CacheError."""
     from mlxctl.caches import format
+    from mlxctl.engine import device
 
     path = named.find(name)
-    meta = format.read_meta(path)
-    if meta is None:
-        raise CacheError(f"cache {name}: written by mlx_lm.cache_prompt, it does not say what it holds",
-                         hint="--prompt-cache-file uses it as mlx_lm.generate does")  # fmt: skip
-    return Named(name, path, meta)
+    device.require_backend()
+    return Named(name, path, *format.read(path))
 
 
 def filled_in(resolved: Resolved, meta: "Meta") -> Settings:
@@ -178,11 +178,14 @@ def filled_in(resolved: Resolved, meta: "Meta") -> Settings:
         names = [name for name in stored.__struct_fields__ if resolved.values[f"{section}.{name}"].layer == "default"]
         return {name: getattr(stored, name) for name in names}
 
-    model = msgspec.structs.replace(settings.model, **unset("model", meta.made_with))
+    asked = {**unset("model", meta.made_with), "trust_remote_code": settings.model.trust_remote_code}
+    model = msgspec.structs.replace(settings.model, **asked)  # no file lets a model run code of its own
     kv = msgspec.structs.replace(settings.kv, **unset("kv", meta.kv))
     bare = settings.prompt.ignore_chat_template or meta.ignore_chat_template
     prompt = msgspec.structs.replace(settings.prompt, ignore_chat_template=bare)
-    request = msgspec.structs.replace(settings.request, prompt_cache_file=None)
+    # What only the file names is not fetched for it.
+    offline = settings.request.offline or model.path != settings.model.path
+    request = msgspec.structs.replace(settings.request, prompt_cache_file=None, offline=offline)
     return msgspec.structs.replace(settings, model=model, kv=kv, prompt=prompt, request=request,
                                    template={**meta.template, **settings.template})  # fmt: skip
 

@@ -126,7 +126,9 @@ class Engine:
         opened = prompt.open_turn(self.tokenizer, messages, settings)
         caches = self._fresh_caches(settings)
         ids = opened.ids if kv.always_steps_back(caches) else opened.ids[: opened.stable]
-        rules.enforce(rules.for_prompt(settings, self._weights.facts, len(ids)), settings, _silent)
+        context = self._weights.facts.context
+        if context is not None and len(ids) >= context:
+            raise UsageError(f"this has {len(ids)} tokens, the context of {settings.model_id} {context}")
         start = _best(prefixes, ids, len(ids)) or Prefix([], caches)
         job = self._bare_job(settings, start, ids, cancel)
         self.running = generation = Generation(job)
@@ -154,6 +156,13 @@ class Engine:
     def model_path(self) -> str:
         """The model's folder."""
         return str(self._source.path)
+
+    def fits(self, prefix: Prefix) -> bool:
+        """Whether caches from a file are of the kinds and shapes that this model makes."""
+        fresh = self._bare_job(self.settings, Prefix([], self._fresh_caches(self.settings)), prefix.ids[:1], _never)
+        for _ in Generation(fresh).prefill(prefix.ids[:1]):
+            pass
+        return kv.fit(prefix.caches, fresh.caches or [], self.settings.kv)
 
     def identity(self) -> dict[str, Any]:
         """What the state of a prompt depends on, beside its tokens: caches of another identity mean nothing here."""

@@ -238,8 +238,43 @@ def read(file: BinaryIO) -> tuple[list[Any], dict[str, str]]:
     return caches, metadata
 
 
+def fit(held: Sequence[Any], fresh: Sequence[Any], kv: KV) -> bool:
+    """Whether caches from a file are of the kinds and shapes that the model makes. fresh: its own, of some tokens."""
+    pairs = list(zip(_parts(held), _parts(fresh), strict=False))
+    same_number = len(list(_parts(held))) == len(list(_parts(fresh)))
+    return same_number and len(held) == len(fresh) and all(_fits(one, other, kv) for one, other in pairs)
+
+
+def _fits(held: Any, fresh: Any, kv: KV) -> bool:
+    if type(held).__name__ == "QuantizedKVCache" and type(fresh).__name__ == "KVCache" and kv.kv_bits is not None:
+        fresh = fresh.to_quantized(group_size=kv.kv_group_size, bits=kv.kv_bits)
+    if getattr(held, "keys", None) is None and not hasattr(held, "cache"):
+        return type(held) is type(fresh)
+    in_order = getattr(held, "_idx", None) in (None, held.keys.shape[2] if hasattr(held, "_idx") else None)
+    return type(held) is type(fresh) and in_order and _signature(held) == _signature(fresh)
+
+
+def _signature(part: Any) -> list[Any]:
+    """What does not change with the tokens: numbers of the cache's own, and shapes without the axis of the tokens."""
+    if hasattr(part, "cache"):
+        return [None if array is None else (array.shape, array.dtype) for array in part.cache]
+    numbers = [getattr(part, name, None) for name in ("keep", "max_size", "chunk_size", "group_size", "bits")]
+    shapes = [(*buffer.shape[:2], *buffer.shape[3:], buffer.dtype)
+              for buffer in (*_buffers(part.keys), *_buffers(part.values))]  # fmt: skip
+    return [*numbers, *shapes]
+
+
+def hold(caches: Sequence[Any], tokens: int) -> bool:
+    """Whether every cache that tells how many tokens it holds tells this."""
+    return all(offset == tokens for offset in _offsets(caches))
+
+
 def _is_sound(part: Any) -> bool:
     """Whether what a cache says of itself fits what it holds."""
+    import mlx.core as mx
+
+    if hasattr(part, "cache"):
+        return all(array is None or mx.issubdtype(array.dtype, mx.floating) for array in part.cache)
     keys, values = getattr(part, "keys", None), getattr(part, "values", None)
     if keys is None:
         return values is None and getattr(part, "offset", 0) == 0
@@ -248,7 +283,9 @@ def _is_sound(part: Any) -> bool:
         return False
     sizes = {buffer.shape[2] if buffer.ndim == 4 else -1 for buffer in (*_buffers(keys), *_buffers(values))}
     held = min(offset - start, getattr(part, "max_size", offset))
-    return len(sizes) == 1 and 0 <= held <= sizes.pop()
+    plain: list[Any] = [buffer for buffer in (keys, values) if not isinstance(buffer, tuple | list)]
+    floating = all(mx.issubdtype(buffer.dtype, mx.floating) for buffer in plain)
+    return floating and len(sizes) == 1 and 0 <= held <= sizes.pop()
 
 
 def _buffers(buffer: Any) -> Sequence[Any]:

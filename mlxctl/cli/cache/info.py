@@ -3,8 +3,9 @@
 import click
 import msgspec
 
+from mlxctl.caches import format, named
 from mlxctl.cli.app import App
-from mlxctl.cli.caching import known
+from mlxctl.errors import CacheError
 from mlxctl.output.json import encode
 
 
@@ -15,8 +16,10 @@ from mlxctl.output.json import encode
 @click.pass_obj
 def command(app: App, name: str, text: bool, form: str) -> None:
     """Print what a cache holds and what it was made with. Its header alone is read; `verify` reads all."""
-    found = known(name)
-    path, meta = found.path, found.meta
+    path = named.find(name)
+    meta = format.read_meta(path)
+    if meta is None:
+        raise CacheError(f"cache {name}: written by mlx_lm.cache_prompt, it does not say what it holds")
     size = path.stat().st_size
     if form == "json":
         app.stdout.write(encode({"path": str(path), "size": size, **msgspec.to_builtins(meta)}) + "\n")

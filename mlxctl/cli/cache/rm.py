@@ -2,7 +2,7 @@
 
 import click
 
-from mlxctl.caches import named
+from mlxctl.caches import format, named
 from mlxctl.cli.app import App
 
 
@@ -12,6 +12,9 @@ from mlxctl.cli.app import App
 def command(app: App, names: tuple[str, ...]) -> None:
     """Remove caches, given by name or path."""
     found = [(name, named.find(name)) for name in names]  # all are there, or none is removed
+    for _, path in found:
+        if path.parent != named.folder():
+            format.read_meta(path)  # refuses what is no cache
     for name, path in found:
         named.remove(path)
         app.say(f"cache {name}: removed")

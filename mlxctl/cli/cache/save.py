@@ -43,6 +43,7 @@ def command(app: App, /, name: str, words: tuple[str, ...], **params: Any) -> in
     replaced when the new one is whole.
     """
     path = named.locate(name)
+    named.require_room(path)
     settings = settle(app, **params).settings
     parts = inputs.gather(settings, words, app, asks=False)
     divert_prints()

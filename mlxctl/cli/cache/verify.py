@@ -1,7 +1,5 @@
 """`mlxctl cache verify`."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from mlxctl.caches import format
@@ -9,9 +7,6 @@ from mlxctl.cli.app import App
 from mlxctl.cli.caching import Named, filled_in, known
 from mlxctl.errors import CacheError, ExitStatus
 from mlxctl.profiles import resolve
-
-if TYPE_CHECKING:
-    from mlxctl.engine.kv import Prefix
 
 _SAMPLES = 8  # positions
 _ALIKE = 0.99  # cosine; the order of sums moves the last digits
@@ -28,23 +23,22 @@ def command(app: App, names: tuple[str, ...], deep: bool) -> int:
     for name in names:
         try:
             found = known(name)
-            prefix = format.read(found.path, found.meta)[1]
-            said = _recomputed(app, found, prefix) if deep else "as it was written"
-            app.stdout.write(f"{name}: {len(prefix.ids)} tokens, {said}\n")
+            said = _recomputed(app, found) if deep else "as it was written"
+            app.stdout.write(f"{name}: {len(found.meta.ids)} tokens, {said}\n")
         except CacheError as error:
             app.say(error.message)
             status = error.exit_status
     return status
 
 
-def _recomputed(app: App, found: Named, prefix: "Prefix") -> str:
+def _recomputed(app: App, found: Named) -> str:
     from mlxctl.engine.engine import Engine
 
     settings = filled_in(resolve({}, app.environ, None), found.meta)
     engine = Engine.load(settings, app.say)
     if reason := format.misfit(found.meta, engine.identity(), settings):
         raise CacheError(f"cache {found.name}: {reason}")
-    alike = list(engine.recompute(prefix, _SAMPLES))
+    alike = list(engine.recompute(found.prefix, _SAMPLES))
     if min(alike) < (_ALIKE if found.meta.kv.kv_bits is None else _ALIKE_QUANTIZED):
         raise CacheError(f"cache {found.name}: computed anew, it is another (likeness {min(alike):.3f})")
     return f"as computed anew (likeness {min(alike):.4f} at the least)"
