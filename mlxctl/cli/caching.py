@@ -135,7 +135,7 @@ class Caching:
         if kept is None or len(kept.ids) - len(running.job.seen) < _WORTH_KEEPING:
             return
         meta = describe(engine, kept, [], self.settings)
-        whole = not engine.steps_back()
+        whole = not kv.can_step_back(kept.caches)
         store.put(self._kind, kept.ids, lambda path: format.write(path, kept, meta), whole=whole)
 
     def _hint(self, done: Done) -> None:

@@ -80,8 +80,8 @@ class Engine:
             rules.enforce(rules.for_caches(settings, facts), settings, say)
 
         weights = load_weights(source, settings, check, say)
-        if stored and len(stored.caches) != len(weights.facts.cache_types):
-            raise CacheError(f"the prompt cache has {len(stored.caches)} layers, {source.id} has "
+        if stored and kv.count(stored.caches) != len(weights.facts.cache_types):
+            raise CacheError(f"the prompt cache has {kv.count(stored.caches)} layers, {source.id} has "
                              f"{len(weights.facts.cache_types)}")  # fmt: skip
         engine = cls(settings, source, weights, stored)
         engine._load_s = time.perf_counter() - started
@@ -144,9 +144,8 @@ class Engine:
         """The prompt up to where the user goes on speaking: what `prefill` processes."""
         return prompt.open_turn(self.tokenizer, messages, self.settings)
 
-    def steps_back(self) -> bool:
-        """Whether the caches of this model can always be cut."""
-        return kv.always_steps_back(self._fresh_caches(self.settings))
+    def _stable(self, messages: Sequence[Message], settings: Settings, ids: list[int], shared: str) -> int:
+        return prompt.stable_length(self.tokenizer, messages, settings, ids, shared)
 
     def template_hash(self) -> str | None:
         """Tells two chat templates apart."""
@@ -281,9 +280,9 @@ class Engine:
         caches = start.caches if start else kv.copy(self._stored.caches) if self._stored else None
         if caches is None:
             caches = kv.make_caches(weights.model, weights.draft, settings.kv)
-        snapshot_at = None
-        if shared is not None and caches is not None and embeddings is None and not kv.always_steps_back(caches):
-            snapshot_at = prompt.stable_length(self.tokenizer, messages, settings, rendered.ids, shared)
+        split = (
+            shared is not None and embeddings is None and caches is not None and _wants_snapshot(caches, rendered.ids)
+        )
         return Job(
             model=weights.model,
             draft=weights.draft,
@@ -292,7 +291,7 @@ class Engine:
             ids=ids,
             seen=seen,
             cached_tokens=cached,
-            snapshot_at=snapshot_at,
+            snapshot_at=self._stable(messages, settings, rendered.ids, shared or "") if split else None,
             seed=seed,
             limit=rules.token_limit(settings, facts, cached + len(ids)),
             sampler=sampling.make_sampler(settings, self.tokenizer, facts.vocab_size),
@@ -310,9 +309,15 @@ class Engine:
         )
 
 
+def _wants_snapshot(caches: list[Any], ids: list[int]) -> bool:
+    """Whether caches may come to a point from which they cannot step back, and can be kept on the way."""
+    return not kv.always_steps_back(caches) and kv.may_be_split(caches, len(ids))
+
+
 def _best(prefixes: Sequence[Prefix], ids: list[int], most: int) -> Prefix | None:
     """A copy of what saves most of the work on these tokens, `most` of them at the most."""
-    sized = [(min(prompt.common([prefix.ids, ids]), most), prefix) for prefix in prefixes]
+    sized = [(min(prompt.common([prefix.ids, ids]), most), prefix) for prefix in prefixes
+             if kv.may_be_split(prefix.caches, len(ids))]  # fmt: skip
     for tokens, prefix in sorted(sized, key=lambda pair: -pair[0]):
         if tokens > 0 and (found := kv.cut(prefix, tokens)) is not None:
             return found

@@ -94,6 +94,21 @@ def always_steps_back(caches: Sequence[Any]) -> bool:
     return all(type(part).__name__ in ("KVCache", "QuantizedKVCache") for part in _parts(caches))
 
 
+def may_be_split(caches: Sequence[Any], tokens: int) -> bool:
+    """Whether a prompt of so many tokens gives the same in one piece and in two.
+
+    A rotating cache that keeps its first tokens (max_kv_size) shows them to what comes after a cut, and not to what
+    is in one piece with them, once it is full.
+    """
+    keeping = [part for part in _parts(caches) if getattr(part, "keep", 0) > 0]
+    return all(tokens <= part.max_size for part in keeping)
+
+
+def count(caches: Sequence[Any]) -> int:
+    """The number of caches, those inside a CacheList each."""
+    return len(list(_parts(caches)))
+
+
 def copy(caches: list[Any]) -> list[Any]:
     """Caches that no use of the others changes."""
     return copying.deepcopy(caches)
@@ -241,8 +256,9 @@ def read(file: BinaryIO) -> tuple[list[Any], dict[str, str]]:
 def fit(held: Sequence[Any], fresh: Sequence[Any], kv: KV) -> bool:
     """Whether caches from a file are of the kinds and shapes that the model makes. fresh: its own, of some tokens."""
     pairs = list(zip(_parts(held), _parts(fresh), strict=False))
-    same_number = len(list(_parts(held))) == len(list(_parts(fresh)))
-    return same_number and len(held) == len(fresh) and all(_fits(one, other, kv) for one, other in pairs)
+    return (
+        count(held) == count(fresh) and len(held) == len(fresh) and all(_fits(one, other, kv) for one, other in pairs)
+    )
 
 
 def _fits(held: Any, fresh: Any, kv: KV) -> bool:

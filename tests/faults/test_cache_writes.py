@@ -21,7 +21,7 @@ from running import no_traceback, running
 
 Tiny = Callable[[str], str]
 KILLS = 50
-RACE_S = 10.0
+RACE_S = 30.0
 NAME = "c"
 FILE = "c.safetensors"
 
