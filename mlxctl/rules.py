@@ -63,9 +63,15 @@ def for_settings(settings: Settings) -> Iterator[Finding]:
         if settings.kv.max_kv_size is not None:
             yield Finding("max_kv_size does nothing with a draft model", keys=("kv.max_kv_size",))
         if request.prompt_cache_file is not None:
-            yield Finding("a prompt cache file holds no cache for the draft model: leave one of them out", fatal=True)
+            yield Finding(
+                "--prompt-cache-file brings no cache for the draft model; one that was saved with it is used by --cache",
+                fatal=True,
+            )
     if settings.cache.name is not None and request.prompt_cache_file is not None:
         yield Finding("cache.name: --cache and --prompt-cache-file both name a cache to start from", fatal=True,
+                      keys=("cache.name",))  # fmt: skip
+    if settings.cache.name is not None and request.image:
+        yield Finding("cache.name: a prompt with images cannot start from a prompt cache", fatal=True,
                       keys=("cache.name",))  # fmt: skip
     if request.cache_update and settings.cache.name is None and request.prompt_cache_file is None:
         yield Finding("--cache-update: there is no cache to write back to (--cache names one)", fatal=True)

@@ -240,7 +240,10 @@ def test_conversation_that_is_written_back(lab: Lab, mode: tuple[str, ...], ques
         update = () if question == questions[-1] else ("--cache-update",)
         answer = lab.run("--cache", str(path), *update, *mode, question)
         assert "not written" not in answer.err
-        same(answer, lab.run(*mode, "--messages", "messages.json"))
+        same(
+            answer,
+            lab.run(*mode, "--messages", "messages.json") if cached else lab.plain(*mode, *about("doc"), question),
+        )
         cached.append(answer.cached)
         messages.append({"role": "assistant", "content": answer.text})
         text = ""
@@ -295,14 +298,14 @@ def test_longer_document(lab: Lab) -> None:
 def test_documents_that_part_in_the_middle(lab: Lab) -> None:
     answer = lab.auto(lab.filled(), *GREEDY, *about("other"), QUESTION)
     same(answer, lab.plain(*GREEDY, *about("other"), QUESTION))
-    assert answer.cached > 0.3 * answer.prompt if lab.way.steps else answer.cached == 0
+    assert lab.used(answer, 0.3) or not lab.way.steps
 
 
 @DISTINCT
 def test_document_that_is_the_beginning_of_one_that_was_kept(lab: Lab) -> None:
     answer = lab.auto(lab.filled(), *GREEDY, *about("short"), QUESTION)
     same(answer, lab.plain(*GREEDY, *about("short"), QUESTION))
-    assert answer.cached > 0.6 * answer.prompt if lab.way.steps else answer.cached == 0
+    assert lab.used(answer, 0.6) or not lab.way.steps
 
 
 @DISTINCT
@@ -412,10 +415,10 @@ SPECIAL = ("llama", "draft", "sliding", "mamba", "hybrid", "chunked", "lists", "
 @pytest.fixture(scope="module")
 def bare(lab: Lab) -> Engines:
     """Without a template, so that prompts can be short."""
-    return Engines(lab, {"prompt.ignore_chat_template": True, "generation.max_tokens": 6})
+    return Engines(lab, {"prompt.ignore_chat_template": True, "generation.max_tokens": 4})
 
 
-@pytest.mark.parametrize("length", [2, WINDOW - 6, WINDOW - 2, WINDOW + 3, CHUNK + 5])
+@pytest.mark.parametrize("length", [WINDOW - 6, WINDOW - 2, WINDOW + 3, CHUNK + 5])
 @pytest.mark.parametrize("lab", grouped(way for way in WAYS if way.name in SPECIAL), indirect=True, scope="module")
 def test_any_length(lab: Lab, bare: Engines, length: int) -> None:
     """What was held at the end of a run, and a beginning that was prefilled, both through a file."""
