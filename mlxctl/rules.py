@@ -64,7 +64,7 @@ def for_settings(settings: Settings) -> Iterator[Finding]:
             yield Finding("max_kv_size does nothing with a draft model", keys=("kv.max_kv_size",))
         if request.prompt_cache_file is not None:
             yield Finding(
-                "--prompt-cache-file brings no cache for the draft model; one that was saved with it is used by --cache",
+                "--prompt-cache-file brings no cache for the draft model (--cache takes one saved with it)",
                 fatal=True,
             )
     if settings.cache.name is not None and request.prompt_cache_file is not None:

@@ -114,6 +114,14 @@ def read_meta(path: Path) -> Meta | None:
         return _meta(path, _header(file)[1])
 
 
+def require_cache(path: Path) -> None:
+    """See that a file is a prompt cache, ours or mlx_lm's, before it is removed or replaced. Raises CacheError."""
+    with _opened(path) as file:
+        metadata = _header(file)[1]["__metadata__"]
+    if _KEY not in metadata and not {"0.model", "1.0"} <= metadata.keys():
+        raise CacheError(f"{path}: is no prompt cache, and is left alone")
+
+
 def is_ours(path: Path) -> bool:
     """Whether a file says, be it damaged, that we wrote it."""
     with _opened(path) as file:
@@ -137,7 +145,7 @@ def read(path: Path) -> tuple[Meta, Prefix]:
         if os.fstat(file.fileno()).st_size != 8 + length + _data_size(path, header):
             raise CacheError(f"{path}: is cut short, or something was added to it")
         if _checksum(file, _checksum_place(file, length)) != found.checksum:
-            raise CacheError(f"{path}: is damaged: its checksum is another", hint="mlxctl cache save makes it anew")
+            raise CacheError(f"{path}: is damaged: its checksum does not fit", hint="mlxctl cache save makes it anew")
         try:
             caches, _ = kv.read(file)
         except CacheError as error:
@@ -193,6 +201,8 @@ def _meta(path: Path, header: Mapping[str, Any]) -> Meta | None:
         for section, values in (("kv", found.kv), ("model", found.made_with)):
             for name in values.__struct_fields__:
                 options.check(options.by_key()[f"{section}.{name}"], getattr(values, name))
+        if not all(0 <= id < 2**31 for id in found.ids):
+            raise ValueError("an id that no vocabulary has")
         if not all(isinstance(message.get(key), str) for message in found.messages for key in ("role", "content")):
             raise ValueError("a message without role or content")
     except (ValueError, TypeError, RecursionError) as error:  # msgspec's own errors are ValueErrors
@@ -226,7 +236,8 @@ def misfit(meta: Meta, identity: Mapping[str, Any], settings: Settings) -> str |
     """Why a cache cannot serve a run of this model with these settings, in words; None when it can."""
     for name, words in _OTHER.items():
         if meta.identity.get(name) != identity[name]:
-            return f"it was made with {words}"
+            made_by = f" ({meta.made_with.path or meta.upstream_model})" if name == "model" else ""
+            return f"it was made with {words}{made_by}"
     for name in ("kv_bits", "kv_group_size", "quantized_kv_start", "max_kv_size"):
         stored, asked = getattr(meta.kv, name), getattr(settings.kv, name)
         matters = name in ("kv_bits", "max_kv_size") or meta.kv.kv_bits is not None

@@ -38,6 +38,8 @@ def locate(name: str) -> Path:
     """The file of a cache, given by name or path, whether it is there or not. Raises UsageError."""
     if "/" in name or name.endswith(_SUFFIX):
         path = paths.absolute(name)
+        if name.endswith("/") or (path.exists() and not path.is_file()):
+            raise UsageError(f"cache {name}: this is no place for a file")
         return path if path.suffix == _SUFFIX else path.with_name(path.name + _SUFFIX)
     if not _NAME.fullmatch(name) or len(os.fsencode(name)) > _LONGEST:
         raise UsageError(f"cache {shown(name)}: a name is up to 100 letters, digits and . _ + -"
@@ -49,11 +51,17 @@ def find(name: str) -> Path:
     """The file of a cache that is there. Raises CacheError."""
     path = paths.absolute(name) if "/" in name and paths.is_file(paths.absolute(name)) else locate(name)
     if paths.is_file(path):
-        with suppress(OSError):
-            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))  # for `list` and `prune`
         return path
+    if path.exists():
+        raise CacheError(f"cache {name}: {path} is not a file")
     near = did_you_mean(nearest(name, [entry.name for entry in entries()]))
     raise CacheError(f"cache {name}: there is none at {path}{near}", hint="mlxctl cache list shows those with a name")
+
+
+def touch(path: Path, used_ns: int | None = None) -> None:
+    """Note that a cache was used now, or what its last use was, for `list` and `prune`."""
+    with suppress(OSError):
+        os.utime(path, ns=(time.time_ns() if used_ns is None else used_ns, path.stat().st_mtime_ns))
 
 
 def entries() -> list[Entry]:
@@ -67,15 +75,17 @@ def entries() -> list[Entry]:
     return found
 
 
-def save(path: Path, write: Callable[[Path], None]) -> None:
+def save(path: Path, write: Callable[[Path], None], check: Callable[[], None] = lambda: None) -> None:
     """Have a cache written and put in its place in one step. Raises ResourceError.
 
-    write: makes the file at the path that it is given. One writer at a time; whoever reads meanwhile has the old file.
+    write: makes the file at the path that it is given. check: may refuse, when no other writer can change anything any
+    more. One writer at a time; whoever reads meanwhile has the old file.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _locked(path):
             _sweep(path)
+            check()
             aside = path.with_name(f".{path.stem}.{os.getpid()}.tmp{_SUFFIX}")
             try:
                 os.close(os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600))  # the library keeps the mode
@@ -90,6 +100,8 @@ def save(path: Path, write: Callable[[Path], None]) -> None:
 
 def require_room(path: Path) -> None:
     """See that a cache can be written before a long prefill. Raises ResourceError."""
+    if path.exists() and not path.is_file():
+        raise ResourceError(f"{path}: is not a file")
     there = next(folder for folder in path.parents if os.path.lexists(folder))
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise ResourceError(f"{path}: nothing can be written in {there}")

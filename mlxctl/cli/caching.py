@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from mlxctl.cli.inputs import Asked
 from mlxctl.errors import CacheError, MlxctlError, UsageError
 from mlxctl.events import Done, Event, Message
 from mlxctl.profiles import Resolved
-from mlxctl.rules import CACHED_BEGINNING
+from mlxctl.rules import TEMPLATE_KEYWORDS
 from mlxctl.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class Caching:
     def __init__(self, app: App, resolved: Resolved) -> None:
         self._app = app
         self._named = _named(resolved.settings)
+        if resolved.settings.request.cache_update and self._named is None:
+            raise UsageError("--cache-update: a file of mlx_lm.cache_prompt, or none, cannot be written back to",
+                             hint="mlxctl cache save makes one that can")  # fmt: skip
         self.settings = filled_in(resolved, self._named.meta) if self._named else resolved.settings
         self._store: AutoStore | None = None
         self._start: list[Prefix] = []
@@ -56,9 +60,11 @@ class Caching:
         return self.settings.cache.auto or self.settings.request.cache_update
 
     def begin(self, asked: Asked) -> Asked:
-        """What is asked, behind the conversation that the cache holds. Raises UsageError."""
-        if self._named is None:
+        """What is asked, behind the conversation that the cache holds where it is not given anew."""
+        if self._named is None or is_whole(asked, self._named.meta):
             return asked
+        for name in _changed(self._named.meta):
+            self._app.say(f"cache {self._named.name}: {name} was changed since; the cache holds it as it was")
         return Asked(continued(self._named.meta.messages, asked.messages), shared="")
 
     def prefixes(self, engine: "Engine", messages: Sequence[Message]) -> "list[Prefix]":
@@ -70,8 +76,9 @@ class Caching:
                 raise CacheError(f"cache {self._named.name}: {reason}", hint="mlxctl cache save makes another")
             if not engine.fits(self._named.prefix):
                 raise CacheError(f"cache {self._named.name}: it does not hold what this model makes")
+            named.touch(self._named.path)
             self._start.append(self._named.prefix)
-        if self.settings.cache.auto:
+        if self.settings.cache.auto and self.settings.request.prompt_cache_file is None:
             self._start += self._from_store(engine, messages)
         return self._start
 
@@ -85,12 +92,14 @@ class Caching:
         if path is None:
             return []
         try:
-            found = format.read(path)[1]
+            meta, prefix = format.read(path)
+            if format.misfit(meta, engine.identity(), self.settings) or not engine.fits(prefix):
+                raise CacheError("of another model")
         except CacheError:
             self._store.drop(path)
             return []
         self._store.touch(path)
-        return [found]
+        return [prefix]
 
     def tell(self, engine: "Engine") -> None:
         """Say how much of the named cache is used, where that is less than it holds."""
@@ -98,12 +107,18 @@ class Caching:
             return
         held, used = len(self._named.meta.ids), engine.running.job.cached_tokens
         if used < held - 8 and used < 0.9 * held:
+            limit = self.settings.kv.max_kv_size
+            if not used and limit is not None and engine.running.job.prompt_tokens > limit:
+                self._app.say(f"cache {self._named.name}: it is not used: the prompt is longer than max_kv_size")
+                return
             what = f"{used} of its {held} tokens are used" if used else "it is not used"
             self._app.say(f"cache {self._named.name}: {what}, the prompt differs from it after that"
                           f" (mlxctl cache explain {self._named.name} shows where)")  # fmt: skip
 
     def finish(self, engine: "Engine", messages: Sequence[Message], done: Done) -> Generator[Event, None, None]:
         """Keep what is worth it; a fault here takes nothing from the answer. Yields Progress."""
+        if done.finish_reason == "interrupted":
+            return  # what is there is not what was asked for
         try:
             if self.settings.request.cache_update and self._named is not None:
                 yield from self._write_back(engine, self._named, messages, done)
@@ -115,12 +130,12 @@ class Caching:
 
     def _write_back(self, engine: "Engine", cache: Named, messages: Sequence[Message],
                     done: Done) -> Generator[Event, None, None]:  # fmt: skip
-        answer = {"role": "assistant", "content": (self.settings.prompt.prefill_response or "") + done.text}
-        longer = [*messages, answer]
+        said = (self.settings.prompt.prefill_response or "") + done.text
+        longer = answered(messages, said)
         known = [prefix for prefix in _held(engine) if prefix is not None]
         prefix = yield from engine.prefill(longer, prefixes=[*known, *self._start])
         if prefix is not None:
-            write(engine, cache.path, prefix, longer, self.settings)
+            write(engine, cache.path, prefix, longer, self.settings, instead_of=cache.meta)
 
     def _keep(self, engine: "Engine", store: "AutoStore", done: Done) -> None:
         from mlxctl.caches import format
@@ -130,7 +145,7 @@ class Caching:
         running = engine.running
         if final is None or running is None:
             return
-        prompt = len(running.job.seen) + len(running.job.ids)
+        prompt = min(running.job.prompt_tokens, len(final.ids))
         kept = kv.cut(final, prompt) or snapshot
         if kept is None or len(kept.ids) - len(running.job.seen) < _WORTH_KEEPING:
             return
@@ -157,7 +172,10 @@ def _named(settings: Settings) -> Named | None:
     if not paths.is_file(path) or not format.is_ours(path):
         return None
     found = Named(settings.request.prompt_cache_file, path, *format.read(path))
-    return None if settings.upstream_rules else found  # whose rule knows no ids
+    if settings.upstream_rules and not found.meta.complete:
+        raise CacheError(f"{path}: its text is not settled at its end, where mlx_lm's rule would go on",
+                         hint="mlxctl run --cache can")  # fmt: skip
+    return None if settings.upstream_rules else found  # upstream's rule knows no ids
 
 
 def known(name: str) -> Named:
@@ -184,16 +202,52 @@ def filled_in(resolved: Resolved, meta: "Meta") -> Settings:
     bare = settings.prompt.ignore_chat_template or meta.ignore_chat_template
     prompt = msgspec.structs.replace(settings.prompt, ignore_chat_template=bare)
     # What only the file names is not fetched for it.
-    offline = settings.request.offline or model.path != settings.model.path
+    named_there = any(
+        getattr(model, name) != getattr(settings.model, name) for name in ("path", "revision", "draft_model")
+    )
+    offline = settings.request.offline or named_there
     request = msgspec.structs.replace(settings.request, prompt_cache_file=None, offline=offline)
     return msgspec.structs.replace(settings, model=model, kv=kv, prompt=prompt, request=request,
-                                   template={**meta.template, **settings.template})  # fmt: skip
+                                   template={**_plain(meta.template), **settings.template})  # fmt: skip
+
+
+def _plain(template: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of a template that a file may set: not the template itself, nor what a model is told it can do."""
+    return {name: value for name, value in template.items() if name not in TEMPLATE_KEYWORDS}
+
+
+def answered(messages: Sequence[Message], text: str) -> list[Message]:
+    """A conversation with its answer, which may go on with one that was begun."""
+    if messages[-1]["role"] == "assistant":
+        return [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + text}]
+    return [*messages, {"role": "assistant", "content": text}]
+
+
+def is_whole(asked: Asked, meta: "Meta") -> bool:
+    """Whether a prompt brings the beginning itself that a cache holds (a system prompt, the same files, the same first
+    message), rather than what comes after it."""
+    first = asked.messages[0]
+    if first["role"] == "system" or not meta.messages:
+        return True
+    stored = meta.messages[0]
+    again = first["role"] == stored["role"] and stored["content"] and first["content"].startswith(stored["content"])
+    files = {Path(part.name).name for part in meta.parts} - {"stdin", "the text", "the question"}
+    return bool(again) or any(Path(name).name in files for name, _ in asked.parts)
+
+
+def _changed(meta: "Meta") -> Iterator[str]:
+    """Files in the open text of a cache that are there and hold another text by now."""
+    start, text = 0, meta.messages[-1]["content"] if meta.messages else ""
+    for part in meta.parts:
+        stored, start = text[start : start + part.characters], start + part.characters
+        with suppress(OSError, ValueError):
+            path = Path(part.name)
+            if path.is_file() and path.read_text(encoding="utf-8").rstrip("\n") + "\n\n" != stored:
+                yield part.name
 
 
 def continued(beginning: Sequence[Message], more: Sequence[Message]) -> list[Message]:
-    """A conversation and what comes after it; an open text of the user goes on. Raises UsageError."""
-    if beginning and more[0]["role"] == "system":
-        raise UsageError(CACHED_BEGINNING)
+    """A conversation and what comes after it; an open text of the user goes on."""
     *before, last = beginning or [{"role": ""}]
     if last["role"] == "user" and more[0]["role"] == "user":
         return [*before, {**last, "content": last["content"] + more[0]["content"]}, *more[1:]]
@@ -235,9 +289,16 @@ def describe(engine: "Engine", prefix: "Prefix", messages: Sequence[Message], se
 
 
 def write(engine: "Engine", path: Path, prefix: "Prefix", messages: Sequence[Message], settings: Settings,
-          parts: Sequence[tuple[str, str]] = ()) -> None:  # fmt: skip
-    """Write a cache file in its place. Raises ResourceError."""
+          parts: Sequence[tuple[str, str]] = (), instead_of: "Meta | None" = None) -> None:  # fmt: skip
+    """Write a cache file in its place. Raises ResourceError.
+
+    instead_of: what the file must still be: another run may have written back meanwhile.
+    """
     from mlxctl.caches import format
 
+    def check() -> None:
+        if instead_of is not None and format.read_meta(path) != instead_of:
+            raise CacheError(f"{path}: another run has written to it meanwhile, and that is kept")
+
     meta = describe(engine, prefix, messages, settings, parts)
-    named.save(path, lambda aside: format.write(aside, prefix, meta))
+    named.save(path, lambda aside: format.write(aside, prefix, meta), check)

@@ -13,6 +13,7 @@ from mlxctl.events import Message
 from mlxctl.paths import expand
 from mlxctl.settings import Settings
 
+_NOTHING_TO_KEEP = "give a system prompt, -f FILE or text after the name of the cache, or pipe text in"
 _DEEPEST = 64  # lists and objects in a message that lie in each other: templates recurse
 
 
@@ -62,7 +63,8 @@ def gather(settings: Settings, words: Sequence[str], app: App, *, asks: bool = T
     nothing = not question.strip() and not any(text.strip() for _, text in files) and not messages
     if nothing and not named and not app.stdin.carries_data() and (asks or system is None):
         what = "the prompt is empty" if given or words or files else "no prompt"
-        raise UsageError(what, hint='ask something: mlxctl run "…", or pipe text in, or -f FILE')
+        hint = 'ask something: mlxctl run "…", or pipe text in, or -f FILE' if asks else _NOTHING_TO_KEEP
+        raise UsageError(what, hint=hint)
     if system is not None and messages and messages[0]["role"] == "system":
         raise UsageError(f"system prompt: {settings.request.messages} has one already")
     return Parts(system, files, question, messages, named, wants_stdin=named or (nothing and asks))

@@ -52,6 +52,7 @@ class Engine:
         self._weights = weights
         self._stored = stored
         self._load_s: float | None = None
+        self._identity: dict[str, Any] = {}
         folders = (weights.folder, weights.adapter_folder, weights.draft_folder)
         self._fingerprint = fingerprint(folder for folder in folders if folder is not None)
 
@@ -129,7 +130,7 @@ class Engine:
         context = self._weights.facts.context
         if context is not None and len(ids) >= context:
             raise UsageError(f"this has {len(ids)} tokens, the context of {settings.model_id} {context}")
-        start = _best(prefixes, ids, len(ids)) or Prefix([], caches)
+        start = _best(prefixes, ids, len(ids), settings) or Prefix([], caches)
         job = self._bare_job(settings, start, ids, cancel)
         self.running = generation = Generation(job)
         with as_run_error(settings.model_id), device.wired():
@@ -158,20 +159,24 @@ class Engine:
 
     def fits(self, prefix: Prefix) -> bool:
         """Whether caches from a file are of the kinds and shapes that this model makes."""
-        fresh = self._bare_job(self.settings, Prefix([], self._fresh_caches(self.settings)), prefix.ids[:1], _never)
-        for _ in Generation(fresh).prefill(prefix.ids[:1]):
+        known = self._weights.facts.vocab_size
+        if known is not None and max(prefix.ids, default=0) >= known:
+            return False
+        fresh = self._bare_job(self.settings, Prefix([], self._fresh_caches(self.settings)), [0], _never)
+        for _ in Generation(fresh).prefill([0]):
             pass
         return kv.fit(prefix.caches, fresh.caches or [], self.settings.kv)
 
     def identity(self) -> dict[str, Any]:
         """What the state of a prompt depends on, beside its tokens: caches of another identity mean nothing here."""
         weights = self._weights
-        return {
+        self._identity = self._identity or {
             **identity(weights.folder, weights.adapter_folder, weights.draft_folder),
             "dtype": weights.dtype,
             "quantize_activations": self.settings.model.quantize_activations,
             "layers": list(weights.facts.cache_types),
         }
+        return self._identity
 
     def recompute(self, prefix: Prefix, samples: int) -> Generator[float, None, None]:
         """Compute parts of a prefix anew: yields for each how alike it is to what is held (a cosine, 1 for the same).
@@ -272,7 +277,8 @@ class Engine:
         ids, embeddings = rendered.ids, None
         if settings.request.image:
             ids, embeddings = images.embed(weights.model, self._source.config, self.tokenizer, rendered, settings)
-        start = None if embeddings is not None else _best(prefixes, ids, len(ids) - 1)
+        apart = embeddings is not None or self._stored is not None
+        start = None if apart else _best(prefixes, ids, len(ids) - 1, settings)
         seen = start.ids if start is not None else []
         ids = ids[len(seen) :]
         cached = self._stored.tokens if self._stored else len(seen)
@@ -314,12 +320,13 @@ def _wants_snapshot(caches: list[Any], ids: list[int]) -> bool:
     return not kv.always_steps_back(caches) and kv.may_be_split(caches, len(ids))
 
 
-def _best(prefixes: Sequence[Prefix], ids: list[int], most: int) -> Prefix | None:
+def _best(prefixes: Sequence[Prefix], ids: list[int], most: int, settings: Settings) -> Prefix | None:
     """A copy of what saves most of the work on these tokens, `most` of them at the most."""
     sized = [(min(prompt.common([prefix.ids, ids]), most), prefix) for prefix in prefixes
              if kv.may_be_split(prefix.caches, len(ids))]  # fmt: skip
     for tokens, prefix in sorted(sized, key=lambda pair: -pair[0]):
-        if tokens > 0 and (found := kv.cut(prefix, tokens)) is not None:
+        fits = tokens > 0 and kv.may_be_cut(prefix.caches, tokens, settings.kv)
+        if fits and (found := kv.cut(prefix, tokens)) is not None:
             return found
     return None
 

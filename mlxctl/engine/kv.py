@@ -104,6 +104,12 @@ def may_be_split(caches: Sequence[Any], tokens: int) -> bool:
     return all(tokens <= part.max_size for part in keeping)
 
 
+def may_be_cut(caches: Sequence[Any], tokens: int, kv: KV) -> bool:
+    """Whether so many tokens would have been quantized, where caches are."""
+    quantized = any(type(part).__name__ == "QuantizedKVCache" for part in _parts(caches))
+    return not quantized or tokens >= kv.quantized_kv_start
+
+
 def count(caches: Sequence[Any]) -> int:
     """The number of caches, those inside a CacheList each."""
     return len(list(_parts(caches)))
@@ -115,7 +121,9 @@ def copy(caches: list[Any]) -> list[Any]:
 
 
 def cut(prefix: Prefix, tokens: int) -> Prefix | None:
-    """A copy of the first tokens of a prefix; None where this kind of cache cannot step back."""
+    """A copy of the first tokens of a prefix; None where this kind of cache cannot step back so far."""
+    if not 0 <= tokens <= len(prefix.ids):
+        return None
     if tokens < len(prefix.ids) and not can_step_back(prefix.caches):
         return None
     caches = copy(prefix.caches)

@@ -79,6 +79,9 @@ def open_turn(tokenizer: Any, messages: Sequence[Message], settings: Settings) -
     )
     text, ids = _until(tokenizer, opened, settings)
     full = [render(tokenizer, _going_on(opened, probe), settings).ids for probe in _PROBES]
+    settled = full[0][: common(full)]
+    if tokenizer.decode(settled) == tokenizer.decode(ids):
+        return OpenTurn(text, settled, len(settled))  # the same text, as it is encoded when more follows
     return OpenTurn(text, ids, common([ids, *full]))
 
 

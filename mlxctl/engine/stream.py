@@ -48,6 +48,11 @@ class Job:
     started: float
     load_s: float | None
 
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the whole prompt."""
+        return self.cached_tokens + len(self.ids)
+
 
 @dataclass
 class _Clock:
@@ -116,6 +121,8 @@ class Generation:
         job = self.job
         if job.caches is None or job.embeddings is not None or len(job.seen) != job.cached_tokens:
             return None
+        if self.stop is not None and self.stop["kind"] == "signal" and not self.ids:
+            return None  # in the middle of the prompt
         return kv.reconciled([*job.seen, *job.ids, *self.ids], job.caches)
 
     @property
@@ -134,7 +141,7 @@ class Generation:
         return Timing(
             load_s=job.load_s,
             ttft_s=clock.first - job.started if clock.first is not None else None,
-            prompt_tokens=job.cached_tokens + len(job.ids),
+            prompt_tokens=job.prompt_tokens,
             cached_tokens=job.cached_tokens,
             prefill_tokens=len(job.ids),
             prompt_tps=len(job.ids) / (clock.first - clock.prefill) if clock.first is not None else None,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Program
+from conftest import Forked, Program
 
 Tiny = Callable[[str], str]
 DOCUMENT = "".join(f"Rule {number}: a reviewer says what is wrong, where, and what to do.\n" for number in range(12))
@@ -135,10 +135,32 @@ def test_what_a_cache_does_not_fit(args: tuple[str, ...], words: str, mlxctl: Pr
     assert words in done.err
 
 
-def test_a_system_prompt_beside_a_cache(mlxctl: Program, saved: Path) -> None:
-    """The cache holds the beginning: it would be ignored."""
-    done = mlxctl("run", "--cache", "rules", "--system-prompt", "x", "Why?")
-    assert (done.code, done.out) == (2, "") and "system prompt would be ignored" in done.err
+def test_the_same_command_with_a_cache_means_the_same(mlxctl: Program, tiny: Tiny, saved: Path, document: str) -> None:
+    """A prompt that brings the beginning itself is compared with the cache, not put behind it; an edited document is
+    used up to the edit, another system prompt not at all, and stderr says so."""
+    (mlxctl.cwd / "p.toml").write_text(
+        f'[prompt]\nsystem = "Be brief."\nfiles = ["{document}"]\n[cache]\nname = "rules"'
+    )
+    plain = mlxctl("run", "--model", tiny("llama"), "--system-prompt", "Be brief.", "-f", document, "Why?", *GREEDY)
+    whole = ("--system-prompt", "Be brief.", "-f", document, "Why?", *GREEDY)
+    for args in (("--cache", "rules", *whole), ("-P", "p.toml", "Why?", *GREEDY)):
+        assert mlxctl("run", *args).out == plain.out
+        assert timing(mlxctl("run", *args, "--format", "json").out)["cached_tokens"] > 300
+    (mlxctl.cwd / document).write_text(DOCUMENT.replace("Rule 6: a reviewer", "Rule 6: nobody"))
+    edited = mlxctl("run", "--model", tiny("llama"), *whole)
+    cached = mlxctl("run", "--cache", "rules", *whole)
+    assert cached.out == edited.out and "tokens are used, the prompt differs" in cached.err
+    other = mlxctl("run", "--cache", "rules", "--system-prompt", "x", "Why?", *GREEDY)
+    assert other.out == mlxctl("run", "--model", tiny("llama"), "--system-prompt", "x", "Why?", *GREEDY).out
+
+
+def test_another_file_goes_behind_the_cache(mlxctl: Program, tiny: Tiny, saved: Path, document: str) -> None:
+    """It is what comes next."""
+    (mlxctl.cwd / "more.txt").write_text("One more thing.\n")
+    plain = ("--model", tiny("llama"), "--system-prompt", "Be brief.", "-f", document, "-f", "more.txt", "Why?")
+    assert (
+        mlxctl("run", "--cache", "rules", "-f", "more.txt", "Why?", *GREEDY).out == mlxctl("run", *plain, *GREEDY).out
+    )
 
 
 def test_names(mlxctl: Program, saved: Path) -> None:
@@ -219,7 +241,7 @@ def test_list(mlxctl: Program, tiny: Tiny, saved: Path) -> None:
     assert row["name"] == "rules" and row["size"] == saved.stat().st_size and row["unusable"] is None
     assert row["tokens"] > 300 and 0 <= row["age_s"] < 600
     (mlxctl.cwd / "p.toml").write_text(f"[model]\npath = {tiny('quant')!r}")
-    assert mlxctl("cache", "list", "-P", "./p.toml").out.splitlines()[1].endswith("it was made with other weights")
+    assert mlxctl("cache", "list", "-P", "./p.toml").out.splitlines()[1].endswith(f"other weights ({tiny('llama')})")
     assert "no such folder" in mlxctl("cache", "list", env={"MLXCTL_MODEL": "/nowhere"}).out
     saved.write_bytes(saved.read_bytes()[:50])
     assert "not a prompt cache, or cut short" in mlxctl("cache", "list").out
@@ -270,7 +292,7 @@ def test_verify_deep_finds_what_a_right_checksum_hides(mlxctl: Program, tiny: Ti
         (("--system-prompt", "Be brief.", "-f", "edited.txt", "Why?"), ["message 2 (user), edited.txt", "nobody"]),
         (("--system-prompt", "Be long.", "-f", "rules.txt", "Why?"), ["message 1 (system), character 3", "'Be long.'"]),
         (("-f", "rules.txt", "Why?"), ["message 1 (system) is one of the user here"]),
-        (("Why?",), ["the text goes on at once"]),
+        (("Why?",), ["486 of the 486 tokens"]),
     ],
 )
 def test_explain(args: tuple[str, ...], words: list[str], mlxctl: Program, tiny: Tiny, saved: Path) -> None:
@@ -286,10 +308,16 @@ def test_explain(args: tuple[str, ...], words: list[str], mlxctl: Program, tiny:
 
 def test_explain_names_a_template_argument(mlxctl: Program, tiny: Tiny, document: str) -> None:
     """Only one that the template reads."""
-    assert mlxctl("cache", "save", "m", "--model", tiny("moe"), "-f", document).code == 0
-    done = mlxctl("cache", "explain", "m", "Why?", "--no-think")
-    assert "template argument enable_thinking: not set in the cache, False here" in done.out
-    assert "other" not in mlxctl("cache", "explain", "m", "Why?", "--chat-template-config", '{"other": 1}').out
+    model = mlxctl.cwd / "styled"
+    shutil.copytree(tiny("llama"), model)
+    template = (model / "chat_template.jinja").read_text()
+    (model / "chat_template.jinja").write_text("{{- style | default('plain') -}}" + template)
+    assert mlxctl("cache", "save", "m", "--model", "./styled", "-f", document).code == 0
+    arguments = ("--chat-template-config", '{"style": "loud", "other": 1}')
+    done = mlxctl("cache", "explain", "m", "Why?", *arguments)
+    assert "template argument style: not set in the cache, loud here" in done.out and "other" not in done.out
+    plain = mlxctl("run", "--model", "./styled", "-f", document, "Why?", *arguments, *GREEDY)
+    assert mlxctl("run", "--cache", "m", "Why?", *arguments, *GREEDY).out == plain.out
 
 
 def test_rm(mlxctl: Program, saved: Path) -> None:
@@ -317,3 +345,87 @@ def test_prune(mlxctl: Program, tiny: Tiny, saved: Path, document: str) -> None:
 def test_slow_prompts_are_told_of_the_cache(mlxctl: Program, tiny: Tiny) -> None:
     """Not fast ones."""
     assert "--auto-cache" not in mlxctl("run", "--model", tiny("stopper"), "hi").err
+
+
+# What reviewing and breaking it found
+
+
+def test_rm_and_save_leave_other_files_alone(mlxctl: Program, tiny: Tiny) -> None:
+    """The weights of a model are a safetensors file too."""
+    shutil.copytree(tiny("llama"), mlxctl.cwd / "m")
+    weights = mlxctl.cwd / "m" / "model.safetensors"
+    before = weights.read_bytes()
+    for command in (("rm", "./m/model.safetensors"), ("save", "./m/model", "--model", tiny("llama"), "text")):
+        done = mlxctl("cache", *command)
+        assert done.code == 4 and "is no prompt cache" in done.err
+    assert weights.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["./", ".", "/dev/null.safetensors/", "./folder/"])
+def test_places_that_are_none(name: str, mlxctl: Program, tiny: Tiny) -> None:
+    """A folder is not silently given another name."""
+    (mlxctl.cwd / "folder").mkdir()
+    assert mlxctl("cache", "save", name, "--model", tiny("llama"), "text").code == 2
+
+
+def test_auto_cache_beside_a_file_of_upstream(mlxctl: Program, tiny: Tiny, upstream: Forked, document: str) -> None:
+    """The question is encoded by itself there: what the store holds of prompts says nothing about it."""
+    prompt_cache = Forked("mlx_lm.cache_prompt", upstream.server, mlxctl.cwd)
+    args = ("--model", tiny("llama"), "--prompt", DOCUMENT, "--prompt-cache-file", "up.safetensors")
+    assert prompt_cache(*args).code == 0
+    run = ("run", "--model", tiny("llama"), "--prompt-cache-file", "up.safetensors", DOCUMENT, *GREEDY)
+    plain = mlxctl(*run)
+    assert [mlxctl(*run, "--auto-cache").out for _ in range(2)] == [plain.out] * 2
+
+
+def test_a_cut_below_the_start_of_quantizing(mlxctl: Program, tiny: Tiny, document: str) -> None:
+    """The uncached run quantizes nothing there, and neither does one with the store."""
+    (mlxctl.cwd / "short.txt").write_text(DOCUMENT[:90])
+    quantized = ("--kv-bits", "2", "--kv-group-size", "32", "--quantized-kv-start", "300", *GREEDY)
+    run = ("run", "--model", tiny("llama"), *quantized)
+    plain = mlxctl(*run, "-f", "short.txt", "Why?")
+    assert mlxctl(*run, "--auto-cache", "-f", document, "Why?").code == 0
+    assert mlxctl(*run, "--auto-cache", "-f", "short.txt", "Why?").out == plain.out
+
+
+def test_an_entry_of_another_model_in_the_store(mlxctl: Program, tiny: Tiny, document: str) -> None:
+    """Whatever the index says, the file is held against the model."""
+    store = Path(mlxctl.env["XDG_CACHE_HOME"]) / "mlxctl" / "auto"
+    runs = {kind: ("run", "--model", tiny(kind), "--auto-cache", "-f", document, "Why?", *GREEDY)
+            for kind in ("llama", "llama-draft")}  # fmt: skip
+    first = mlxctl(*runs["llama"])
+    (entry,) = store.glob("*.safetensors")
+    assert mlxctl(*runs["llama-draft"]).code == 0
+    (other,) = (path for path in store.glob("*.safetensors") if path != entry)
+    entry.write_bytes(other.read_bytes())
+    assert mlxctl(*runs["llama"]).out == first.out
+
+
+def test_update_of_an_answer_that_was_begun(mlxctl: Program, saved: Path) -> None:
+    """Stays one message."""
+    args = ("--prefill-response", "Well, ", "--cache-update", *GREEDY)
+    answer = mlxctl("run", "--cache", "rules", "Why?", *args).out.removesuffix("\n")
+    messages = json.loads(mlxctl("cache", "info", "rules", "--format", "json").out)["messages"]
+    assert [message["role"] for message in messages] == ["system", "user", "assistant"]
+    assert messages[2]["content"] == "Well, " + answer
+
+
+def test_update_of_what_cannot_be(mlxctl: Program, tiny: Tiny) -> None:
+    """Is told before the answer."""
+    done = mlxctl("run", "--model", tiny("llama"), "--prompt-cache-file", "gone.safetensors", "--cache-update", "Why?")
+    assert (done.code, done.out) == (2, "") and "--cache-update" in done.err
+
+
+def test_a_file_that_changed_since(mlxctl: Program, saved: Path, document: str) -> None:
+    """The cache holds it as it was, and says so."""
+    assert "was changed since" not in mlxctl("run", "--cache", "rules", "Why?", *GREEDY).err
+    (mlxctl.cwd / document).write_text(DOCUMENT + "One more.\n")
+    assert "rules.txt was changed since" in mlxctl("run", "--cache", "rules", "Why?", *GREEDY).err
+
+
+def test_to_look_at_a_cache_is_not_to_use_it(mlxctl: Program, saved: Path) -> None:
+    """`prune` goes by the last run."""
+    old = time.time() - 40 * 86400
+    os.utime(saved, (old, old))
+    mlxctl("cache", "list")
+    assert mlxctl("cache", "prune", "--older-than", "30d").out == f"{saved}\n"

@@ -10,8 +10,7 @@ from mlxctl import options
 from mlxctl.caches.format import Meta
 from mlxctl.cli import inputs
 from mlxctl.cli.app import App
-from mlxctl.cli.caching import continued, filled_in, known
-from mlxctl.cli.inputs import Asked
+from mlxctl.cli.caching import continued, filled_in, is_whole, known
 from mlxctl.cli.options import TableCommand, parameters, profile_option, unset_option
 from mlxctl.cli.run import settle
 from mlxctl.events import Message
@@ -31,7 +30,7 @@ _ROWS = [row for row in options.options() if row.section in _SECTIONS or row.key
 def command(app: App, /, name: str, words: tuple[str, ...], **params: Any) -> None:
     """Show where a prompt, given as to `run`, first differs from a cache, and what causes it. Loads no weights.
 
-    A question alone is taken as the next one after what the cache holds.
+    As in a run from the cache, what does not bring its beginning again is taken as what comes after it.
     """
     from mlxctl.engine.loader import open_source
     from mlxctl.engine.prompt import common, render
@@ -42,7 +41,7 @@ def command(app: App, /, name: str, words: tuple[str, ...], **params: Any) -> No
     settings = msgspec.structs.replace(settings, template=resolved.settings.template or settings.template)
     asked = inputs.finish(inputs.gather(settings, words, app), app)
     source = open_source(settings, app.say)
-    messages = continued(cache.meta.messages, asked.messages) if _is_a_question_alone(asked) else asked.messages
+    messages = asked.messages if is_whole(asked, cache.meta) else continued(cache.meta.messages, asked.messages)
     ids = render(source.tokenizer, messages, settings).ids
     shared, held = common([ids, cache.meta.ids]), len(cache.meta.ids)
     app.stdout.write(f"{shared} of the {held} tokens of {name} are the beginning of this prompt of {len(ids)} tokens\n")
@@ -55,10 +54,6 @@ def command(app: App, /, name: str, words: tuple[str, ...], **params: Any) -> No
 
 
 _END = "the text goes on at once, and the tokenizer joins its end with what follows: these tokens are computed again"
-
-
-def _is_a_question_alone(asked: Asked) -> bool:
-    return len(asked.messages) == 1 and [name for name, _ in asked.parts] == ["the question"]
 
 
 def _causes(meta: Meta, messages: Sequence[Message], settings: Settings, tokenizer: Any) -> Iterator[str]:

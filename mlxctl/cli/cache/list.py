@@ -41,13 +41,24 @@ def command(app: App, profile: str | None, form: str) -> None:
     if form == "json":
         app.stdout.write(encode([asdict(row) for row in rows]) + "\n")
         return
+    from mlxctl.caches.auto import AutoStore
     from mlxctl.cli.table import table
 
+    kept = AutoStore(paths.cache_dir() / "auto", 0).entries()
+    if kept:
+        app.say(f"--auto-cache keeps {len(kept)} more, {sum(entry.size for entry in kept) / 1e6:.1f} MB")
     app.stdout.write(table(app, ("NAME", "TOKENS", "SIZE", "MODEL", "AGE", "USABLE"), [_cells(row) for row in rows]))
 
 
 def _row(entry: named.Entry, resolved: Resolved) -> Row:
-    age = time.time() - entry.path.stat().st_mtime
+    state = entry.path.stat()
+    try:
+        return _read(entry, time.time() - state.st_mtime, resolved)
+    finally:
+        named.touch(entry.path, state.st_atime_ns)  # to look at it is not to use it
+
+
+def _read(entry: named.Entry, age: float, resolved: Resolved) -> Row:
     try:
         meta = format.read_meta(entry.path)
         if meta is None:

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ import click
 from mlxctl import paths
 from mlxctl.caches import named
 from mlxctl.cli.app import App
-from mlxctl.errors import UsageError
+from mlxctl.errors import CacheError, UsageError
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -46,16 +47,22 @@ class Age(click.ParamType):  # type: ignore[type-arg]
 @click.option("--older-than", type=Age(), help="Remove what was not used for this long, such as 30d")
 @click.pass_obj
 def command(app: App, max_bytes: int | None, older_than: int | None) -> None:
-    """Remove caches: those with a name, and those that --auto-cache has kept. Prints what was removed."""
+    """Remove caches: those with a name, and those that --auto-cache has kept. Prints what was removed.
+
+    What either option says goes: the newest are kept up to SIZE, and of these only what was used within AGE.
+    """
     if max_bytes is None and older_than is None:
         raise UsageError("what shall go? --max-bytes SIZE, --older-than AGE, or both")
-    left = 0
+    total = removed = 0
     for used, size, path in sorted(_all(), reverse=True):
-        left += size
-        if (max_bytes is not None and left > max_bytes) or (older_than is not None and time.time() - used > older_than):
+        total += size
+        if (max_bytes is not None and total > max_bytes) or (
+            older_than is not None and time.time() - used > older_than
+        ):
             _remove(path)
-            left -= size
+            removed += size
             app.stdout.write(f"{path}\n")
+    app.say(f"removed {removed / 1e6:.1f} MB, kept {(total - removed) / 1e6:.1f} MB")
 
 
 def _all() -> Iterator[tuple[float, int, Path]]:
@@ -76,5 +83,6 @@ def _remove(path: Path) -> None:
 
     if path.parent == auto_folder():
         AutoStore(auto_folder(), 0).drop(path)
-    else:
+        return
+    with suppress(CacheError):  # somebody else was quicker
         named.remove(path)

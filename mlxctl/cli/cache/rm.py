@@ -14,7 +14,7 @@ def command(app: App, names: tuple[str, ...]) -> None:
     found = [(name, named.find(name)) for name in names]  # all are there, or none is removed
     for _, path in found:
         if path.parent != named.folder():
-            format.read_meta(path)  # refuses what is no cache
+            format.require_cache(path)
     for name, path in found:
         named.remove(path)
         app.say(f"cache {name}: removed")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlxctl import options
-from mlxctl.caches import named
+from mlxctl import options, paths
+from mlxctl.caches import format, named
 from mlxctl.cli import caching, inputs
 from mlxctl.cli.app import App
 from mlxctl.cli.display import PrefillBar
@@ -17,7 +17,7 @@ from mlxctl.cli.options import TableCommand, parameters, profile_option, unset_o
 from mlxctl.cli.run import settle
 from mlxctl.cli.signals import Interrupted, Signals
 from mlxctl.cli.streams import divert_prints
-from mlxctl.errors import ExitStatus
+from mlxctl.errors import ExitStatus, UsageError
 from mlxctl.events import Message, Progress
 from mlxctl.settings import Settings
 
@@ -44,6 +44,8 @@ def command(app: App, /, name: str, words: tuple[str, ...], **params: Any) -> in
     """
     path = named.locate(name)
     named.require_room(path)
+    if path.exists() and path.parent != named.folder():
+        format.require_cache(path)
     settings = settle(app, **params).settings
     parts = inputs.gather(settings, words, app, asks=False)
     divert_prints()
@@ -58,6 +60,7 @@ def _save(app: App, settings: Settings, name: str, path: Path, parts: Parts) -> 
     signals.install()
     try:
         engine = Engine.load(settings, app.say)
+        engine.identity()  # of the files as they were loaded
         asked = inputs.beginning(parts, app)
         signals.listening = True
         started = time.perf_counter()
@@ -66,11 +69,16 @@ def _save(app: App, settings: Settings, name: str, path: Path, parts: Parts) -> 
         bar.close()
     if prefix is None:
         raise Interrupted(signals.asked() or "SIGINT")
+    if not prefix.ids:
+        raise UsageError("there is nothing to keep: without a chat template a system prompt has no place")
     seconds = time.perf_counter() - started
+    instead = ", in place of the older one" if path.exists() else ""
     caching.write(engine, path, prefix, asked.messages, settings, asked.parts)
     size = path.stat().st_size
-    app.say(f"cache {name}: {len(prefix.ids)} tokens in {seconds:.1f} s ({len(prefix.ids) / seconds:.0f} tok/s), "
-            f"{size / 1e6:.1f} MB: mlxctl run --cache {name} \"…\"")  # fmt: skip
+    where = "" if path.parent == named.folder() else f" in {paths.short(path)}"
+    count = len(prefix.ids)
+    app.say(f"cache {name}{where}: {count} tokens in {seconds:.1f} s ({count / seconds:.0f} tok/s), "
+            f"{size / 1e6:.1f} MB{instead}: mlxctl run --cache {name} \"…\"")  # fmt: skip
     return ExitStatus.OK
 
 
