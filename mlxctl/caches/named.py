@@ -36,10 +36,8 @@ def folder() -> Path:
 
 def locate(name: str) -> Path:
     """The file of a cache, given by name or path, whether it is there or not. Raises UsageError."""
-    if "/" in name or name.endswith(_SUFFIX):
+    if _is_path(name):
         path = paths.absolute(name)
-        if name.endswith("/") or (path.exists() and not path.is_file()):
-            raise UsageError(f"cache {name}: this is no place for a file")
         return path if path.suffix == _SUFFIX else path.with_name(path.name + _SUFFIX)
     if not _NAME.fullmatch(name) or len(os.fsencode(name)) > _LONGEST:
         raise UsageError(f"cache {shown(name)}: a name is up to 100 letters, digits and . _ + -"
@@ -47,15 +45,31 @@ def locate(name: str) -> Path:
     return folder() / f"{name}{_SUFFIX}"
 
 
+def place(name: str) -> Path:
+    """The file of a cache that shall be written. Raises UsageError for what is no place for one."""
+    path = locate(name)
+    given = paths.absolute(name) if _is_path(name) else path
+    if name.endswith("/") or any(there.exists() and not there.is_file() for there in (given, path)):
+        raise UsageError(f"cache {name}: this is no place for a file")
+    return path
+
+
+def _is_path(name: str) -> bool:
+    return "/" in name or name.endswith(_SUFFIX)
+
+
 def find(name: str) -> Path:
     """The file of a cache that is there. Raises CacheError."""
-    path = paths.absolute(name) if "/" in name and paths.is_file(paths.absolute(name)) else locate(name)
-    if paths.is_file(path):
-        return path
-    if path.exists():
-        raise CacheError(f"cache {name}: {path} is not a file")
+    candidates = ([paths.absolute(name)] if _is_path(name) else []) + [locate(name)]
+    for path in candidates:
+        if paths.is_file(path):
+            return path
+    for path in candidates:
+        if path.exists():
+            raise CacheError(f"cache {name}: {path} is not a file")
     near = did_you_mean(nearest(name, [entry.name for entry in entries()]))
-    raise CacheError(f"cache {name}: there is none at {path}{near}", hint="mlxctl cache list shows those with a name")
+    raise CacheError(f"cache {name}: there is none at {candidates[-1]}{near}",
+                     hint="mlxctl cache list shows those with a name")  # fmt: skip
 
 
 def touch(path: Path, used_ns: int | None = None) -> None:

@@ -42,7 +42,7 @@ def command(app: App, /, name: str, words: tuple[str, ...], **params: Any) -> in
     The text is left open: the question of a later run follows it after a blank line. An older cache of that name is
     replaced when the new one is whole.
     """
-    path = named.locate(name)
+    path = named.place(name)
     named.require_room(path)
     if path.exists() and path.parent != named.folder():
         format.require_cache(path)
