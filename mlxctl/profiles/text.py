@@ -73,7 +73,7 @@ def entry(table: Mapping[str, Any], section: str = "") -> str:
 
 def _on_one_line(text: str) -> str:
     """A short list of simple values, which the library writes a line each."""
-    first, *items = text.splitlines()
+    first, *items = text.removesuffix("\n").split("\n")  # and at no other sign that Python takes for a line's end
     line = first + " ".join(item.strip() for item in items[:-1]).removesuffix(",") + "]\n"
     simple = len(items) > 1 and len(line) <= 100 and not any(item.strip()[:1] in "[{" for item in items[:-1])
     return line if simple else text

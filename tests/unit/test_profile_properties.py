@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from conftest import Forked
 from forked import Server
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from mlxctl import options, profiles, rules
@@ -173,6 +173,7 @@ FREE = st.recursive(
 
 
 @settings(max_examples=100, deadline=None)
+@example([{}], {"": ["\x85"]}, "", [])
 @given(
     st.lists(setting(), min_size=1, max_size=3),
     st.dictionaries(ANY_TEXT, FREE, max_size=3),
