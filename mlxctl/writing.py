@@ -28,6 +28,15 @@ def replace(path: Path, data: bytes) -> None:
         source.rename(path)
 
 
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
 def _aside(path: Path, data: bytes) -> Iterator[Path]:
     """The data in a temporary file of the same folder, on the disk."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from mlxctl import paths
 from mlxctl.errors import CacheError, ResourceError, UsageError, did_you_mean, nearest
 from mlxctl.options import shown
+from mlxctl.writing import sync
 
 _NAME = re.compile(r"[^\W_][\w.+-]{0,99}")
 _SUFFIX = ".safetensors"
@@ -105,7 +106,7 @@ def save(path: Path, write: Callable[[Path], None], check: Callable[[], None] = 
                 os.close(os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600))  # the library keeps the mode
                 write(aside)
                 aside.rename(path)
-                _sync(path.parent)
+                sync(path.parent)
             finally:
                 aside.unlink(missing_ok=True)
     except OSError as error:
@@ -167,12 +168,3 @@ def _is_alive(pid: int) -> bool:
     except OSError:
         return True
     return True
-
-
-def _sync(where: Path) -> None:
-    """Have the rename on the disk too."""
-    fd = os.open(where, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

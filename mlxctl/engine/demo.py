@@ -20,6 +20,7 @@ from pathlib import Path
 from mlxctl import paths
 from mlxctl.engine import gguf
 from mlxctl.errors import ModelError, ResourceError
+from mlxctl.writing import sync
 
 Say = Callable[[str], None]
 
@@ -156,20 +157,12 @@ def _workspace(target: Path) -> Iterator[Path]:
 def _publish(made: Path, target: Path) -> None:
     """Give a finished folder its final name, contents on the disk first."""
     for file in made.iterdir():
-        _sync(file)
-    _sync(made)
+        sync(file)
+    sync(made)
     if target.exists():  # incomplete, or we would not be here
         shutil.rmtree(target)
     made.rename(target)
-    _sync(target.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(target.parent)
 
 
 # Getting the GGUF

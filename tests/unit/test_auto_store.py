@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import resource
 import signal
 import sqlite3
 import stat
@@ -455,7 +454,6 @@ print(kept, store.best("kind", range(40)) is not None)
 """
 
 
-@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="no limit on the size of files")
 @pytest.mark.parametrize("limit", [0, 8192, 60_000])
 def test_a_disk_that_is_full(tmp_path: Path, limit: int) -> None:
     """Files cannot grow: nothing is kept, and nothing stays but what was there."""

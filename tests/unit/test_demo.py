@@ -316,7 +316,7 @@ def test_two_at_once_convert_once(tmp_path: Path, cache_home: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("step", ["_verify", "convert", "_sync"])
+@pytest.mark.parametrize("step", ["_verify", "convert", "sync"])
 def test_killed_at_any_step_nothing_is_believed(tmp_path: Path, cache_home: Path, step: str) -> None:
     process = start(tmp_path, step, 60)
     assert process.stdout is not None
