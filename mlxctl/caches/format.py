@@ -205,7 +205,7 @@ def _meta(path: Path, header: Mapping[str, Any]) -> Meta | None:
             raise ValueError("an id that no vocabulary has")
         if not all(isinstance(message.get(key), str) for message in found.messages for key in ("role", "content")):
             raise ValueError("a message without role or content")
-    except (ValueError, TypeError, RecursionError) as error:  # msgspec's own errors are ValueErrors
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         raise CacheError(f"{path}: its description is damaged") from error
     return found
 
