@@ -83,7 +83,7 @@ def cases(folder: Path, entries: int, times: int) -> dict[str, Callable[[int], o
         "put with eviction, 500 tokens": lambda number: put(number, 500),
         "put with eviction, 4000 tokens": lambda number: put(number, 4000),
         "put of what is there (but for the first)": lambda number: store.put("kind", misses[500], write),
-        "prune of 10": lambda number: store.prune(len(FILE) * (entries - 10 * (number + 1))),
+        "drop": lambda number: store.drop(store.entries()[0].path),
     }
 
 

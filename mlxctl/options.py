@@ -4,6 +4,7 @@ import functools
 import math
 import operator
 import os
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -99,6 +100,8 @@ def describe(option: Option) -> str:
     """What the setting takes, in words: "a number from 0 to 1"."""
     if option.choices:
         return "one of " + ", ".join(str(choice) for choice in option.choices)
+    if option.metavar == "SIZE":
+        return "a number of bytes, as a flag also 500MB or 2.5GB"
     noun = {bool: "true or false", int: "a whole number", float: "a number", str: "text",
             list: "a list of texts", dict: "a table"}[option.base]  # fmt: skip
     return noun + _range(option)
@@ -172,6 +175,18 @@ def as_text(option: Option, text: str) -> str:
         raise ValueError(f"not UTF-8 text (byte {error.start} is 0x{bad:02x})") from None
 
 
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def size(text: str) -> int:
+    """Bytes in a text such as 500000, 500MB or 2.5G. Raises ValueError."""
+    found = re.fullmatch(r"([0-9]{1,18})(\.[0-9]{1,9})? ?([kmgt]?)b?", text.lower())
+    if not found:
+        raise ValueError(f"expected a size such as 500MB or 2GB, got {shown(text)}")
+    whole, part, unit = found.groups()
+    return int(whole) * _UNITS[unit] + int(float(part or 0) * _UNITS[unit])
+
+
 def upstream_bool(text: str) -> bool:
     """How mlx_lm.generate reads --verbose: true for anything but false and f."""
     return text.lower() not in ["false", "f"]
@@ -183,6 +198,8 @@ def _read(option: Option, text: str) -> Any:
         if text.lower() not in TRUE | FALSE:
             raise ValueError
         return text.lower() in TRUE
+    if option.metavar == "SIZE":
+        return size(text)
     if base in (int, float):
         return base(text)
     if base is dict:

@@ -129,7 +129,7 @@ class Cache(Section, frozen=True):
     auto: Annotated[bool, opt("--auto-cache", "Keep prompts that were processed, and skip what the next one has in "
         "common with them")] = False  # fmt: skip
     max_bytes: Annotated[int, opt("--cache-max-bytes", "Most bytes that --auto-cache keeps on disk; the least recently "
-        "used go first", ge=0)] = 10_000_000_000  # fmt: skip
+        "used go first", metavar="SIZE", ge=0)] = 10_000_000_000  # fmt: skip
 
 
 class Output(Section, frozen=True):

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import TypeVar
 
 from mlxctl.caches import index
 from mlxctl.errors import first_line
-from mlxctl.paths import is_file
+from mlxctl.paths import cache_dir, is_file
 
 BUSY_S = 3.0  # how long to wait for another process
 ABANDONED_S = 3600.0  # who began to write a file so long ago was killed
@@ -36,6 +35,16 @@ class Entry:
     size: int
     created: float
     used: float
+
+
+def folder() -> Path:
+    """Where the person's automatic caches lie."""
+    return cache_dir() / "auto"
+
+
+def opened(max_bytes: int = 0, *, say: Callable[[str], None] = lambda line: None) -> "AutoStore":
+    """The person's own store; `max_bytes` matters where something is put in."""
+    return AutoStore(folder(), max_bytes, say=say)
 
 
 class AutoStore:
@@ -97,23 +106,6 @@ class AutoStore:
                 lambda db: index.delete(db, [row for row in index.rows(db) if not is_file(self._file(row.name))]), None
             )
         return there
-
-    def prune(self, max_bytes: int | None = None, older_than_s: float | None = None) -> list[Entry]:
-        """Remove what was not used for so long, and the least recently used until the rest is small enough.
-
-        With neither given, down to the store's own limit. Returns what went, the least recently used first.
-        """
-        limit = inf if max_bytes is None else max_bytes
-        if max_bytes is None and older_than_s is None:
-            limit = self._max_bytes
-        until = -inf if older_than_s is None else self._now() - older_than_s
-
-        def remove(db: sqlite3.Connection) -> list[Entry]:
-            rows = index.surplus(db, limit, until=until)
-            self._remove(db, rows)
-            return [self._entry(row) for row in rows]
-
-        return self._run(remove, [])
 
     def _begin(self, db: sqlite3.Connection, key: index.Key, file: Path) -> bool:
         """Make the temporary file for a cache; False if that need not be written."""

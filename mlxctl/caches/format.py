@@ -8,72 +8,24 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
 from mlxctl import options
-from mlxctl.engine import kv
+from mlxctl.caches.meta import NO_CHECKSUM, VERSION, Meta
+from mlxctl.engine import kv, kv_file
 from mlxctl.engine.kv import Prefix
 from mlxctl.errors import CacheError, ResourceError, is_out_of_memory
-from mlxctl.events import Message
-from mlxctl.settings import KV, Model, Settings
 
-VERSION = 1
 _KEY = "0.mlxctl"  # how mlx_lm spells the key "mlxctl" of the metadata it is given
 _HEADER_MOST = 100_000_000  # bytes, as the safetensors format says
-_ZEROS = "0" * 64
 _BEFORE_CHECKSUM = b'{\\"checksum\\":\\"'
-
-_OTHER = {
-    "model": "other weights", "tokenizer": "another tokenizer", "adapter": "another adapter, or none",
-    "draft": "another draft model, or none", "dtype": "another --dtype",
-    "quantize_activations": "another --quantize-activations", "layers": "other layers",
-}  # fmt: skip
-
-
-class Part(msgspec.Struct, frozen=True):
-    """A part of the last message's text: where it came from, and how many characters it has."""
-
-    name: str
-    characters: int
-
-
-class Meta(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file says of the state it holds.
-
-    ids: the tokens. messages: the beginning of a conversation; the last text of the user is open to go on. parts: what
-    that text is made of. template, template_hash: arguments and text of the chat template. made_with: the model as it
-    was asked for; upstream_model: as mlx_lm is to find it. identity: of what it was (`Engine.identity`). created: ISO
-    8601. complete: the tokens reach to the end of the text, so that mlx_lm.generate can go on from there.
-    """
-
-    checksum: str = _ZEROS
-    version: int = VERSION
-    ids: list[int]
-    messages: list[Message]
-    parts: list[Part] = []
-    template: dict[str, Any] = {}
-    template_hash: str | None = None
-    ignore_chat_template: bool = False
-    kv: KV = KV()
-    made_with: Model
-    upstream_model: str
-    identity: dict[str, Any]
-    created: str
-    complete: bool
-    versions: dict[str, str] = {}
 
 
 class _Version(msgspec.Struct):
     version: int
-
-
-def now() -> str:
-    """The time of creation, as `Meta` holds it."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def write(path: Path, prefix: Prefix, meta: Meta) -> None:
@@ -82,7 +34,7 @@ def write(path: Path, prefix: Prefix, meta: Meta) -> None:
     if meta.complete:
         metadata["tokenizer_config"] = "{}"  # without it, mlx_lm refuses the file rather than go on in mid-text
     try:
-        kv.write(path, prefix, metadata)
+        kv_file.write(path, prefix, metadata)
         with path.open("r+b") as file:
             _seal(file)
             file.flush()
@@ -147,12 +99,12 @@ def read(path: Path) -> tuple[Meta, Prefix]:
         if _checksum(file, _checksum_place(file, length)) != found.checksum:
             raise CacheError(f"{path}: is damaged: its checksum does not fit", hint="mlxctl cache save makes it anew")
         try:
-            caches, _ = kv.read(file)
+            caches, _ = kv_file.read(file)
         except CacheError as error:
             raise CacheError(f"{path}: {error.message}") from error
     if not kv.hold(caches, len(found.ids)):
         raise CacheError(f"{path}: does not hold the {len(found.ids)} tokens that it says")
-    return found, Prefix(found.ids, caches)
+    return found, Prefix([*found.ids], caches)
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -225,22 +177,8 @@ def _checksum(file: BinaryIO, start: int) -> str:
     digest = hashlib.sha256()
     file.seek(0)
     digest.update(file.read(start))
-    digest.update(_ZEROS.encode())
-    file.seek(start + len(_ZEROS))
+    digest.update(NO_CHECKSUM.encode())
+    file.seek(start + len(NO_CHECKSUM))
     while block := file.read(1 << 20):
         digest.update(block)
     return digest.hexdigest()
-
-
-def misfit(meta: Meta, identity: Mapping[str, Any], settings: Settings) -> str | None:
-    """Why a cache cannot serve a run of this model with these settings, in words; None when it can."""
-    for name, words in _OTHER.items():
-        if meta.identity.get(name) != identity[name]:
-            made_by = f" ({meta.made_with.path or meta.upstream_model})" if name == "model" else ""
-            return f"it was made with {words}{made_by}"
-    for name in ("kv_bits", "kv_group_size", "quantized_kv_start", "max_kv_size"):
-        stored, asked = getattr(meta.kv, name), getattr(settings.kv, name)
-        matters = name in ("kv_bits", "max_kv_size") or meta.kv.kv_bits is not None
-        if matters and stored != asked:
-            return f"it was made with {name} {stored}, not {asked}"
-    return None

@@ -10,7 +10,6 @@ import sqlite3
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -152,12 +151,12 @@ def same(db: sqlite3.Connection, key: Key) -> Match | None:
     return next((Match(row, key.tokens) for row in rows(db, "WHERE name = ?", key.name)), None)
 
 
-def surplus(db: sqlite3.Connection, limit: float, *, until: float = -inf, keep: int | None = None) -> list[Row]:
-    """The least recently used, as far as they were not used since or the sum of sizes is above the limit."""
+def surplus(db: sqlite3.Connection, limit: float, *, keep: int | None = None) -> list[Row]:
+    """The least recently used, as far as the sum of sizes is above the limit."""
     (total,) = db.execute("SELECT total(size) FROM entries").fetchone()
     found = []
     for row in _each(db, "ORDER BY used, size"):
-        if row.used > until and total <= limit:
+        if total <= limit:
             break
         if row.id != keep:
             found.append(row)

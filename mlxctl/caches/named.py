@@ -8,11 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlxctl import paths
 from mlxctl.errors import CacheError, ResourceError, UsageError, did_you_mean, nearest
 from mlxctl.options import shown
 from mlxctl.writing import sync
+
+if TYPE_CHECKING:
+    from mlxctl.caches.meta import Meta
+    from mlxctl.engine.kv import Prefix
 
 _NAME = re.compile(r"[^\W_][\w.+-]{0,99}")
 _SUFFIX = ".safetensors"
@@ -28,6 +33,16 @@ class Entry:
     path: Path
     size: int
     used: float
+
+
+@dataclass(frozen=True)
+class Named:
+    """A cache that was given by name or path, with what it holds."""
+
+    name: str
+    path: Path
+    meta: "Meta"
+    prefix: "Prefix"
 
 
 def folder() -> Path:
@@ -73,6 +88,20 @@ def find(name: str) -> Path:
                      hint="mlxctl cache list shows those with a name")  # fmt: skip
 
 
+def read(name: str) -> Named:
+    """A cache of ours, given by name or path, every byte checked. Raises CacheError."""
+    return read_file(name, find(name))
+
+
+def read_file(name: str, path: Path) -> Named:
+    """The same where its file is known. name: what the person called it."""
+    from mlxctl.caches import format
+    from mlxctl.engine import device
+
+    device.require_backend()
+    return Named(name, path, *format.read(path))
+
+
 def touch(path: Path, used_ns: int | None = None) -> None:
     """Note that a cache was used now, or what its last use was, for `list` and `prune`."""
     with suppress(OSError):
@@ -88,6 +117,20 @@ def entries() -> list[Entry]:
                 state = path.stat()
                 found.append(Entry(path.name.removesuffix(_SUFFIX), path, state.st_size, state.st_atime))
     return found
+
+
+def write(path: Path, prefix: "Prefix", meta: "Meta", *, instead_of: "Meta | None" = None) -> None:
+    """Write a cache file in its place. Raises ResourceError.
+
+    instead_of: what the file must still be: another run may have written to it meanwhile, and that is kept.
+    """
+    from mlxctl.caches import format
+
+    def check() -> None:
+        if instead_of is not None and format.read_meta(path) != instead_of:
+            raise CacheError(f"{path}: another run has written to it meanwhile, and that is kept")
+
+    save(path, lambda aside: format.write(aside, prefix, meta), check)
 
 
 def save(path: Path, write: Callable[[Path], None], check: Callable[[], None] = lambda: None) -> None:

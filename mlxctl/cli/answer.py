@@ -64,9 +64,10 @@ class _Session:
         self.writer.start()
         done = self._stream(engine, asked, prefixes)
         status = self._finish(done)
-        for event in self.caching.finish(engine, asked.messages, done):
+        for event in self.caching.finish(engine, asked.messages, done, self.signals.asked):
             self._pass_on(event)
-        return status
+        signal = self.signals.asked()
+        return exit_status(signal) if signal else status
 
     def _stream(self, engine: "Engine", asked: Asked, prefixes: "list[Prefix]") -> Done:
         logprobs = self.settings.output.format == "jsonl"

@@ -13,9 +13,9 @@ def dry_run(app: App, resolved: Resolved, settings: Settings, ask: Ask) -> int:
 
     settings: the resolved ones, with what a prompt cache was made with.
     """
-    from mlxctl.engine.engine import with_stored
     from mlxctl.engine.loader import open_source
     from mlxctl.engine.prompt import notices, render
+    from mlxctl.engine.upstream_cache import with_stored
 
     rules.enforce(rules.for_settings(settings), settings, app.say)
     settings, stored = with_stored(settings)

@@ -1,57 +1,19 @@
 """The loop: token ids in, events out."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from mlxctl.engine import device, kv
+from mlxctl.engine.job import Job
 from mlxctl.engine.text import Scanner, Thinking
 from mlxctl.errors import MlxctlError, ResourceError, UsageError, first_line, is_out_of_memory
 from mlxctl.events import Event, Progress, Timing, Token
-from mlxctl.settings import Settings
 
-Cancel = Callable[[], str | None]  # the name of the signal that asked the run to end, if one did
 _SPACES = ("Ġ", "▁")  # how vocabularies spell a space at the start of a token
 _ENDLESS = 2**31 - 1  # speculative decoding cannot take -1
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run, ready to go. ids: the prompt's tokens that are not in the caches yet, at least one.
-
-    seen: those that are; empty for a file of mlx_lm.cache_prompt, which does not tell, so that only their number,
-    cached_tokens, is known. snapshot_at: after so many tokens of the prompt a copy of the caches is kept.
-    limit: most tokens to generate, -1 for none. keep_space: the answer continues a text, so that a space at its start
-    belongs to it. embeddings: of images, in place of the ids. caches: None leaves them to the library.
-    """
-
-    model: Any
-    draft: Any | None
-    tokenizer: Any
-    settings: Settings
-    ids: list[int]
-    seen: list[int]
-    cached_tokens: int
-    snapshot_at: int | None
-    seed: int
-    limit: int
-    sampler: Any
-    processors: list[Any]
-    caches: list[Any] | None
-    opened_thinking: bool
-    keep_space: bool
-    embeddings: Any | None
-    logprobs: bool
-    cancel: Cancel
-    started: float
-    load_s: float | None
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens of the whole prompt."""
-        return self.cached_tokens + len(self.ids)
 
 
 @dataclass
@@ -236,7 +198,7 @@ class Generation:
             job.ids[-1:] if prefilled else job.ids,
             max_tokens=_ENDLESS if job.draft is not None and job.limit < 0 else job.limit,
             sampler=job.sampler,
-            logits_processors=job.processors,
+            logits_processors=list(job.processors),
             prompt_cache=job.caches,
             prefill_step_size=settings.generation.prefill_step_size,
             kv_bits=settings.kv.kv_bits,

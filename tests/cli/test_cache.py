@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -100,6 +102,32 @@ def test_update_goes_on_with_the_conversation(mlxctl: Program, tiny: Tiny, saved
     (mlxctl.cwd / "m.json").write_text(json.dumps(conversation))
     plain = mlxctl("run", "--model", tiny("llama"), "--messages", "m.json", *GREEDY)
     assert mlxctl("run", "--cache", "rules", "And then?", *GREEDY).out == plain.out
+
+
+INTERRUPTED = """
+import os, signal, sys
+from mlxctl.cli.caching import Caching
+finish = Caching.finish
+def interrupted(*args):
+    os.kill(os.getpid(), signal.SIGINT)
+    return finish(*args)
+Caching.finish = interrupted
+sys.argv[0] = "mlxctl"
+from mlxctl.__main__ import main
+main()
+"""
+
+
+def test_interrupted_while_writing_back(mlxctl: Program, saved: Path) -> None:
+    """The answer is out, the cache as it was, and the status tells."""
+    before = saved.read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, "run", "--cache", "rules", "Why?", *GREEDY, "--cache-update"],
+        env=mlxctl.env, cwd=mlxctl.cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 130 and done.stdout == mlxctl("run", "--cache", "rules", "Why?", *GREEDY).out
+    assert "the prompt cache was not written: interrupted" in done.stderr
+    assert saved.read_bytes() == before
 
 
 def test_a_failed_write_takes_nothing_from_the_answer(mlxctl: Program, tiny: Tiny, document: str) -> None:
@@ -215,8 +243,14 @@ def test_auto_cache_keeps_to_its_limit(mlxctl: Program, tiny: Tiny, document: st
     """And one that is larger by itself is not kept."""
     store = Path(mlxctl.env["XDG_CACHE_HOME"]) / "mlxctl" / "auto"
     run = ("run", "--model", tiny("llama"), "--auto-cache", "-f", document, *GREEDY)
-    assert mlxctl(*run, "Why?", "--cache-max-bytes", "1000").code == 0
+    for size in ("1000", "1.5kB", "2K"):
+        done = mlxctl(*run, "Why?", "--cache-max-bytes", size)
+        assert done.code == 0 and "more than its limit" in done.err
     assert list(store.glob("*.safetensors")) == []
+    assert mlxctl(*run, "Why?", env={"MLXCTL_CACHE_MAX_BYTES": "1GB"}).code == 0
+    assert len(list(store.glob("*.safetensors"))) == 1
+    for size in ("many", "-1", "1.5.1GB", "2XB"):
+        assert mlxctl(*run, "Why?", "--cache-max-bytes", size).code == 2
 
 
 def test_a_damaged_entry_of_the_store_is_a_miss(mlxctl: Program, tiny: Tiny, document: str) -> None:

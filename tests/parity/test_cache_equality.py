@@ -339,8 +339,11 @@ class Engines:
         }))  # fmt: skip
 
     def answer(self, text: str, prefixes: Sequence[Any] = (), shared: str = "") -> list[int]:
-        """The token ids that a text is answered with."""
-        stream = self.engine.stream(asked(text), prefixes=prefixes, shared=shared)
+        """The token ids that a text is answered with; the prefixes stay as they are."""
+        from mlxctl.engine import kv
+
+        copies = [kv.copied(prefix) for prefix in prefixes]
+        stream = self.engine.stream(asked(text), prefixes=copies, shared=shared)
         return [event.id for event in stream if isinstance(event, Token)]
 
     def prefill(self, text: str) -> Any:
@@ -398,7 +401,7 @@ def test_quantized_in_the_automatic_store(lab: Lab, quantized: Engines) -> None:
     first = lab.auto(store, *flags, *about("doc"), QUESTION)
     assert first.ids == quantized.answer(lab.document + QUESTION, shared=lab.document)
     running = quantized.engine.running
-    kept = kv.cut(running.prefix(), first.prompt) or running.snapshot
+    kept = kv.take(running.prefix(), first.prompt) or running.snapshot
     for question in (SECOND, THIRD):
         answer = lab.auto(lab.copy(store), *flags, *about("doc"), question)
         assert answer.ids == quantized.answer(lab.document + question, [kept])
@@ -439,12 +442,12 @@ def test_any_length(lab: Lab, bare: Engines, length: int) -> None:
 
 def filed(lab: Lab, prefix: Any) -> Any:
     """A prefix, written and read."""
-    from mlxctl.engine import kv
+    from mlxctl.engine import kv, kv_file
 
     path = lab.folder / "state.safetensors"
-    kv.write(path, prefix, {"model": "m"})
+    kv_file.write(path, prefix, {"model": "m"})
     with path.open("rb") as file:
-        caches, _ = kv.read(file)
+        caches, _ = kv_file.read(file)
     return kv.Prefix(prefix.ids, caches)
 
 

@@ -68,3 +68,33 @@ def test_same_stdout_and_status_on_demo_model(case: Case, files: Files, mlxctl: 
 def test_demo_model_is_the_one_meant(demo: str, mlxctl: Forked) -> None:
     done = mlxctl("generate", "--model", demo, "-p", "What is the capital of France?", "-m", "12", "--verbose", "False")
     assert (done.code, done.out) == (0, "The capital of France is Paris.\n")
+
+
+SHORT = ("-m", "12", "--temp", "0")
+LETTER = "Anna has three boats. The boats are blue, and one of them is called Otter."
+QUESTION = "What is the one boat called? Answer with its name."
+
+
+@pytest.mark.demo
+def test_our_cache_continued_by_upstream(demo: str, mlxctl: Forked, upstream: Forked) -> None:
+    """The same text as from our own run with the cache, and without it."""
+    (mlxctl.cwd / "letter.txt").write_text(LETTER)
+    beginning = ("--model", demo, "-f", "letter.txt")
+    saved = mlxctl("cache", "save", "./c.safetensors", *beginning)
+    assert saved.code == 0, saved.err
+    theirs = upstream("--prompt-cache-file", "c.safetensors", "-p", QUESTION, *SHORT, "--verbose", "False")
+    ours = mlxctl("run", "--cache", "./c.safetensors", *SHORT, QUESTION)
+    plain = mlxctl("run", *beginning, *SHORT, QUESTION)
+    assert "Otter" in plain.out
+    assert theirs.out == ours.out == plain.out, (theirs.err, ours.err)
+
+
+@pytest.mark.demo
+def test_upstreams_cache_continued_by_us(demo: str, mlxctl: Forked, upstream: Forked) -> None:
+    """By upstream's rule, with the same text as upstream."""
+    program = Forked("mlx_lm.cache_prompt", upstream.server, upstream.cwd)
+    made = program("--model", demo, "--prompt", LETTER + " ", "--prompt-cache-file", "u.safetensors")
+    assert made.code == 0, made.err
+    rest = ("--prompt-cache-file", "u.safetensors", "-p", QUESTION, *SHORT)
+    theirs = upstream(*rest, "--verbose", "False")
+    assert theirs.code == 0 and theirs.out == mlxctl("run", *rest).out, theirs.err

@@ -208,20 +208,6 @@ def test_a_put_never_evicts_itself(tmp_path: Path, clock: Clock, said: list[str]
     assert len(said) == 1 and "limit of 1000" in said[0]
 
 
-def test_prune(store: AutoStore, clock: Clock) -> None:
-    """By size, by age, by both; what went is told."""
-    for start in range(0, 600, 100):
-        put(store, row(start, 40))
-    entries = store.entries()
-    size = sum(entry.size for entry in entries)
-    assert store.prune() == [] and store.prune(max_bytes=size, older_than_s=1000) == []
-    assert store.prune(max_bytes=size - 1) == entries[-1:]
-    clock.time = entries[3].used + 9
-    assert store.prune(older_than_s=10) == entries[-2:-4:-1]
-    assert store.entries() == entries[:3] and not any(entry.path.exists() for entry in entries[3:])
-    assert store.prune(max_bytes=0) == entries[2::-1] and store.entries() == []
-
-
 def test_entries_tell_what_there_is(store: AutoStore, tmp_path: Path) -> None:
     """Size and times; files are for their owner alone, whatever the umask."""
     before = os.umask(0)
@@ -406,7 +392,6 @@ def test_flipped_bits_in_the_index_never_fail_a_run(tmp_path: Path) -> None:
         assert found is None or found.parent == folder
         put(store, row(drawn.randrange(3000), 90))
         store.entries()
-        store.prune(older_than_s=1000)
     assert [path.name for path in tmp_path.iterdir()] == ["auto"]
 
 
@@ -419,7 +404,7 @@ def test_a_locked_index_is_done_without(store: AutoStore, tmp_path: Path, said: 
         db.execute("BEGIN EXCLUSIVE")
         assert store.best("kind", row(0, 40)) is None and len(said) == 1
         assert not put(store, row(100, 40)) and len(said) == 2
-        assert store.entries() == [] and store.prune(max_bytes=0) == [] and len(said) == 4
+        assert store.entries() == [] and len(said) == 3
     assert all("locked" in line and "\n" not in line for line in said)
     assert held(store) == [row(0, 40)]
 
@@ -493,7 +478,8 @@ while time.time() < end:
     text = json.dumps({"ids": ids, "whole": whole}) + " " * 2000
     counts[2] += store.put("kind", ids, lambda path: path.write_text(text) and None, whole=whole)
     if drawn.random() < 0.05:
-        store.prune(max_bytes=40_000)
+        for entry in store.entries()[2:]:
+            store.drop(entry.path)
 print(json.dumps([said, counts]))
 """
 

@@ -2,20 +2,16 @@
 
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import click
 
-from mlxctl import paths
-from mlxctl.caches import format, named
-from mlxctl.caches.format import Meta
+from mlxctl.caches import auto, format, identity, named
+from mlxctl.caches.meta import Meta, filled_in, misfit
 from mlxctl.cli.app import App
-from mlxctl.cli.caching import filled_in
 from mlxctl.cli.options import profile_option
 from mlxctl.errors import MlxctlError
 from mlxctl.output.json import encode
 from mlxctl.profiles import Resolved, resolve
-from mlxctl.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -41,10 +37,9 @@ def command(app: App, profile: str | None, form: str) -> None:
     if form == "json":
         app.stdout.write(encode([asdict(row) for row in rows]) + "\n")
         return
-    from mlxctl.caches.auto import AutoStore
     from mlxctl.cli.table import table
 
-    kept = AutoStore(paths.cache_dir() / "auto", 0).entries()
+    kept = auto.opened().entries()
     if kept:
         app.say(f"--auto-cache keeps {len(kept)} more, {sum(entry.size for entry in kept) / 1e6:.1f} MB")
     app.stdout.write(table(app, ("NAME", "TOKENS", "SIZE", "MODEL", "AGE", "USABLE"), [_cells(row) for row in rows]))
@@ -73,28 +68,9 @@ def _read(entry: named.Entry, age: float, resolved: Resolved) -> Row:
 def _unusable(meta: Meta, resolved: Resolved) -> str | None:
     settings = filled_in(resolved, meta)
     try:
-        return format.misfit(meta, _identity(meta, settings), settings)
+        return misfit(meta, identity.expected(settings, meta), settings)
     except MlxctlError as error:
         return error.message
-
-
-def _identity(meta: Meta, settings: Settings) -> dict[str, object]:
-    """The identity that a run would have, as far as it can be told without loading the model."""
-    from mlxctl.engine.fingerprint import identity
-    from mlxctl.engine.loader import locate
-
-    def folder(name: str) -> Path:
-        return locate(name, revision=settings.model.revision, offline=True, say=lambda message: None)
-
-    model = settings.model
-    files = identity(
-        folder(settings.model_id),
-        paths.expand(model.adapter_path) if model.adapter_path is not None else None,
-        folder(model.draft_model) if model.draft_model is not None else None,
-    )
-    dtype = meta.identity.get("dtype") if model.dtype == meta.made_with.dtype else model.dtype
-    return {**files, "dtype": dtype, "quantize_activations": model.quantize_activations,
-            "layers": meta.identity.get("layers")}  # fmt: skip
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 
-from mlxctl import paths
-from mlxctl.caches import named
+from mlxctl import options
+from mlxctl.caches import auto, named
 from mlxctl.cli.app import App
 from mlxctl.errors import CacheError, UsageError
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -23,11 +22,10 @@ class Size(click.ParamType):  # type: ignore[type-arg] # generic only in click 8
     name = "SIZE"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?) *([kKmMgGtT]?[bB]?)", str(value))
-        unit = found[2].upper() if found else "?"
-        if not found or unit not in _UNITS:
-            self.fail(f"expected a size such as 500MB or 2GB, got {value!r}", param, ctx)
-        return int(float(found[1]) * _UNITS[unit])
+        try:
+            return options.size(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Age(click.ParamType):  # type: ignore[type-arg]
@@ -67,22 +65,13 @@ def command(app: App, max_bytes: int | None, older_than: int | None) -> None:
 
 def _all() -> Iterator[tuple[float, int, Path]]:
     """(last use, bytes, file) of every cache."""
-    from mlxctl.caches.auto import AutoStore
-
     yield from ((entry.used, entry.size, entry.path) for entry in named.entries())
-    yield from ((entry.used, entry.size, entry.path) for entry in AutoStore(auto_folder(), 0).entries())
-
-
-def auto_folder() -> Path:
-    """Where --auto-cache keeps its files."""
-    return paths.cache_dir() / "auto"
+    yield from ((entry.used, entry.size, entry.path) for entry in auto.opened().entries())
 
 
 def _remove(path: Path) -> None:
-    from mlxctl.caches.auto import AutoStore
-
-    if path.parent == auto_folder():
-        AutoStore(auto_folder(), 0).drop(path)
+    if path.parent == auto.folder():
+        auto.opened().drop(path)
         return
     with suppress(CacheError):  # somebody else was quicker
         named.remove(path)

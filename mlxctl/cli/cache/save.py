@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlxctl import options, paths
-from mlxctl.caches import format, named
-from mlxctl.cli import caching, inputs
+from mlxctl.caches import format, identity, named
+from mlxctl.caches.meta import describe
+from mlxctl.cli import inputs
 from mlxctl.cli.app import App
 from mlxctl.cli.display import PrefillBar
 from mlxctl.cli.inputs import Parts
@@ -60,7 +61,7 @@ def _save(app: App, settings: Settings, name: str, path: Path, parts: Parts) -> 
     signals.install()
     try:
         engine = Engine.load(settings, app.say)
-        engine.identity()  # of the files as they were loaded
+        found = identity.of_engine(engine)
         asked = inputs.beginning(parts, app)
         signals.listening = True
         started = time.perf_counter()
@@ -73,7 +74,7 @@ def _save(app: App, settings: Settings, name: str, path: Path, parts: Parts) -> 
         raise UsageError("there is nothing to keep: without a chat template a system prompt has no place")
     seconds = time.perf_counter() - started
     instead = ", in place of the older one" if path.exists() else ""
-    caching.write(engine, path, prefix, asked.messages, settings, asked.parts)
+    named.write(path, prefix, describe(engine, found, prefix, asked.messages, settings, asked.parts))
     size = path.stat().st_size
     where = "" if path.parent == named.folder() else f" in {paths.short(path)}"
     count = len(prefix.ids)

@@ -2,9 +2,10 @@
 
 import click
 
-from mlxctl.caches import format
+from mlxctl.caches import identity, named
+from mlxctl.caches.meta import filled_in, misfit
+from mlxctl.caches.named import Named
 from mlxctl.cli.app import App
-from mlxctl.cli.caching import Named, filled_in, known
 from mlxctl.errors import CacheError, ExitStatus
 from mlxctl.profiles import resolve
 
@@ -22,7 +23,7 @@ def command(app: App, names: tuple[str, ...], deep: bool) -> int:
     status = ExitStatus.OK
     for name in names:
         try:
-            found = known(name)
+            found = named.read(name)
             said = _recomputed(app, found) if deep else "as it was written"
             app.stdout.write(f"{name}: {len(found.meta.ids)} tokens, {said}\n")
         except CacheError as error:
@@ -36,7 +37,7 @@ def _recomputed(app: App, found: Named) -> str:
 
     settings = filled_in(resolve({}, app.environ, None), found.meta)
     engine = Engine.load(settings, app.say)
-    if reason := format.misfit(found.meta, engine.identity(), settings):
+    if reason := misfit(found.meta, identity.of_engine(engine), settings):
         raise CacheError(f"cache {found.name}: {reason}")
     alike = list(engine.recompute(found.prefix, _SAMPLES))
     if min(alike) < (_ALIKE if found.meta.kv.kv_bits is None else _ALIKE_QUANTIZED):
