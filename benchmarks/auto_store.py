@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from mlxctl.caches import auto
+from mlxctl.caches import auto, index
 
 FILE = b"x" * 64
 SYSTEMS = 100
@@ -42,8 +42,8 @@ def fill(store: auto.AutoStore, folder: Path, entries: int) -> None:
 
     def insert(db: sqlite3.Connection) -> None:
         for number in range(1, entries):
-            key = auto._Key("kind", prompt(number, random_length.randint(450, 550)))
-            auto._insert(db, key, len(FILE), time.time())
+            key = index.Key("kind", prompt(number, random_length.randint(450, 550)))
+            index.insert(db, key, len(FILE), time.time())
             (folder / f"{key.name.hex()}.safetensors").write_bytes(FILE)
 
     store._run(insert, None)
@@ -70,6 +70,7 @@ def cases(folder: Path, entries: int, times: int) -> dict[str, Callable[[int], o
     def put(number: int, length: int) -> None:
         assert store.put("kind", new[length][number], write)
 
+    oldest = [entry.path for entry in store.entries()[-10 * times :]]  # those before them are evicted by then
     misses = {length: tokens(length, NOBODY) for length in (500, 4000)}
     new = {length: [prompt(entries * length + number, length) for number in range(times)] for length in misses}
     hits = {length: [prompt(number, 500) + tokens(length - 500, NOBODY) for number in range(200)] for length in misses}
@@ -83,7 +84,7 @@ def cases(folder: Path, entries: int, times: int) -> dict[str, Callable[[int], o
         "put with eviction, 500 tokens": lambda number: put(number, 500),
         "put with eviction, 4000 tokens": lambda number: put(number, 4000),
         "put of what is there (but for the first)": lambda number: store.put("kind", misses[500], write),
-        "drop": lambda number: store.drop(store.entries()[0].path),
+        "drop": lambda number: store.drop(oldest[number]),
     }
 
 
