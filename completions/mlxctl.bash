@@ -216,7 +216,7 @@ _mlxctl_caches() {
     _mlxctl_files .safetensors
 }
 
-_mlxctl_keys() { _mlxctl_add path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start name auto max_bytes format stats thinking model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start cache.name cache.auto cache.max_bytes output.format output.stats output.thinking; }
+_mlxctl_keys() { _mlxctl_add path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start name auto max_bytes on_full markdown format stats thinking model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start cache.name cache.auto cache.max_bytes chat.on_full chat.markdown output.format output.stats output.thinking; }
 
 _mlxctl_paths() { _mlxctl_files ''; }
 
@@ -242,7 +242,7 @@ _mlxctl_commands() {
     commands=
     case "$1" in
     '')
-        commands='run generate cache profile completion'
+        commands='run generate chat cache profile completion'
         ;;
     cache)
         commands='save load list info verify explain rm prune'
@@ -280,6 +280,19 @@ _mlxctl_flags() {
             --xtc-threshold --seed --max-tokens -m --prefill-step-size --max-kv-size --kv-bits --kv-group-size
             --quantized-kv-start --prompt -p --image --prompt-cache-file --chat-template-config --verbose -P
             --profile'
+        ;;
+    chat)
+        flags='-P --profile --unset --session -c --continue --no-save --pipeline --model --revision
+            --adapter-path --trust-remote-code --no-trust-remote-code --extra-eos-token -qa
+            --quantize-activations --no-quantize-activations --draft-model --num-draft-tokens --dtype
+            --system-prompt --system-file --prefill-response -f --file --ignore-chat-template
+            --no-ignore-chat-template --use-default-chat-template --no-use-default-chat-template --temp --top-p
+            --min-p --min-tokens-to-keep --top-k --xtc-probability --xtc-threshold --seed --repetition-penalty
+            --repetition-context-size --presence-penalty --presence-context-size --frequency-penalty
+            --frequency-context-size --logit-bias --ban -m --max-tokens --stop --prefill-step-size --max-kv-size
+            --kv-bits --kv-group-size --quantized-kv-start --on-full --markdown --no-markdown --stats --no-stats
+            --thinking --image --chat-template-config --think --no-think --allow-special --offline --no-offline
+            --stats-file -h --help'
         ;;
     cache)
         flags='-h --help'
@@ -345,7 +358,8 @@ _mlxctl_flags() {
             --xtc-threshold --seed --repetition-penalty --repetition-context-size --presence-penalty
             --presence-context-size --frequency-penalty --frequency-context-size --logit-bias --ban -m
             --max-tokens --stop --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start
-            --cache --auto-cache --no-auto-cache --cache-max-bytes --stats --no-stats --thinking -h --help'
+            --cache --auto-cache --no-auto-cache --cache-max-bytes --on-full --markdown --no-markdown --stats
+            --no-stats --thinking -h --help'
         ;;
     profile/new)
         flags='--from --description --user -h --help'
@@ -448,6 +462,48 @@ _mlxctl_flag_value() {
         ;;
     generate/-P | generate/--profile)
         value='profiles'
+        ;;
+    chat/-P | chat/--profile)
+        value='profiles'
+        ;;
+    chat/--unset)
+        value='keys'
+        ;;
+    chat/--session | chat/--revision | chat/--extra-eos-token | chat/--num-draft-tokens | chat/--system-prompt | \
+        chat/--prefill-response | chat/--temp | chat/--top-p | chat/--min-p | chat/--min-tokens-to-keep | \
+        chat/--top-k | chat/--xtc-probability | chat/--xtc-threshold | chat/--seed | chat/--repetition-penalty | \
+        chat/--repetition-context-size | chat/--presence-penalty | chat/--presence-context-size | \
+        chat/--frequency-penalty | chat/--frequency-context-size | chat/--logit-bias | chat/--ban | chat/-m | \
+        chat/--max-tokens | chat/--stop | chat/--prefill-step-size | chat/--max-kv-size | \
+        chat/--quantized-kv-start | chat/--chat-template-config)
+        value='nothing'
+        ;;
+    chat/--model | chat/--draft-model)
+        value='models'
+        ;;
+    chat/--adapter-path)
+        value='folders'
+        ;;
+    chat/--dtype)
+        value='words auto native float32 float16 bfloat16'
+        ;;
+    chat/--system-file | chat/-f | chat/--file | chat/--image | chat/--stats-file)
+        value='paths'
+        ;;
+    chat/--kv-bits)
+        value='words 2 3 4 5 6 8'
+        ;;
+    chat/--kv-group-size)
+        value='words 32 64 128'
+        ;;
+    chat/--on-full)
+        value='words stop rotate drop-oldest'
+        ;;
+    chat/--stats)
+        value='maybe words auto always never json'
+        ;;
+    chat/--thinking)
+        value='words show hide stderr'
         ;;
     cache/save/-P | cache/save/--profile)
         value='profiles'
@@ -607,6 +663,9 @@ _mlxctl_flag_value() {
         ;;
     profile/show/--cache)
         value='caches'
+        ;;
+    profile/show/--on-full)
+        value='words stop rotate drop-oldest'
         ;;
     profile/show/--stats)
         value='maybe words auto always never json'

@@ -18,6 +18,16 @@ def cache_dir() -> Path:
     return _folder("user_cache_path", "XDG_CACHE_HOME")
 
 
+def data_dir() -> Path:
+    """`$XDG_DATA_HOME/mlxctl`. Raises UsageError where there is no home to put it in."""
+    return _folder("user_data_path", "XDG_DATA_HOME")
+
+
+def state_dir() -> Path:
+    """`$XDG_STATE_HOME/mlxctl`. Raises UsageError where there is no home to put it in."""
+    return _folder("user_state_path", "XDG_STATE_HOME")
+
+
 def _folder(kind: str, variable: str) -> Path:
     from platformdirs.unix import Unix  # not paid for by --help
 

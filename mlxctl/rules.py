@@ -110,7 +110,7 @@ def for_caches(settings: Settings, facts: ModelFacts) -> Iterator[Finding]:
 def for_prompt(settings: Settings, facts: ModelFacts, prompt_tokens: int) -> Iterator[Finding]:
     """Rules that need the length of the prompt."""
     limit, start = settings.generation.max_tokens, settings.kv.quantized_kv_start
-    if facts.context is not None and prompt_tokens >= facts.context:
+    if facts.context is not None and prompt_tokens >= facts.context and not _is_bounded(settings, facts):
         yield Finding(f"the prompt has {prompt_tokens} tokens, the context of {facts.id} {facts.context}"
                       " (--max-tokens sets a limit of your own and goes on)", fatal=limit is None)  # fmt: skip
     if settings.kv.kv_bits is not None and limit is not None and 0 < limit <= start - prompt_tokens:
@@ -121,7 +121,17 @@ def token_limit(settings: Settings, facts: ModelFacts, prompt_tokens: int) -> in
     """The most tokens to generate, -1 for no limit: what was asked for, else what is left of the context."""
     if settings.generation.max_tokens is not None:
         return max(settings.generation.max_tokens, -1)
-    return -1 if facts.context is None else facts.context - prompt_tokens
+    if facts.context is None:
+        return -1
+    # A cache of a bounded size never has more than the context, and the answer may go on; but not for ever.
+    return max(facts.context - prompt_tokens, facts.context // 4 if _is_bounded(settings, facts) else 0)
+
+
+def _is_bounded(settings: Settings, facts: ModelFacts) -> bool:
+    """Whether the caches drop their oldest tokens before the context is full."""
+    size = settings.kv.max_kv_size
+    own = facts.own_caches or settings.model.draft_model is not None
+    return size is not None and facts.context is not None and size <= facts.context and not own
 
 
 def _ranges(settings: Settings) -> Iterator[Finding]:

@@ -132,6 +132,13 @@ class Cache(Section, frozen=True):
         "used go first", metavar="SIZE", ge=0)] = 10_000_000_000  # fmt: skip
 
 
+class Chat(Section, frozen=True):
+    on_full: Annotated[Literal["stop", "rotate", "drop-oldest"], opt("--on-full", "When the context is full: stop; "
+        "rotate (a cache of its size drops its oldest tokens); or show the model no more of the oldest "
+        "turns")] = "stop"  # fmt: skip
+    markdown: Annotated[bool, opt("--markdown", "Render the markdown of answers on a terminal")] = False
+
+
 class Output(Section, frozen=True):
     format: Annotated[Literal["text", "json", "jsonl", "classic"], opt("--format", "How the answer is written; "
         "classic is the layout of mlx_lm.generate")] = "text"  # fmt: skip
@@ -184,6 +191,7 @@ class Settings(Section, frozen=True):
     generation: Generation = Generation()
     kv: KV = KV()
     cache: Cache = Cache()
+    chat: Chat = Chat()
     output: Output = Output()
     request: Request = Request()
     profile: str | None = None
@@ -207,5 +215,5 @@ class Settings(Section, frozen=True):
 
 SECTIONS: Mapping[str, type[Section]] = types.MappingProxyType({
     "model": Model, "prompt": Prompt, "sampler": Sampler, "logits": Logits, "generation": Generation, "kv": KV,
-    "cache": Cache, "output": Output, "request": Request,
+    "cache": Cache, "chat": Chat, "output": Output, "request": Request,
 })  # fmt: skip

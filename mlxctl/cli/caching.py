@@ -82,7 +82,7 @@ class Caching:
 
         self._store = auto.opened(self.settings.cache.max_bytes, say=self._app.say)
         # One token is always processed.
-        path = self._store.best(identity.kind(self._identity, self.settings), engine.encode(messages)[:-1])
+        path = self._store.best(identity.kind(self._identity, self.settings), engine.render(messages).ids[:-1])
         if path is None:
             return []
         try:

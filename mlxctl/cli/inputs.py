@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlxctl.cli.app import App
-from mlxctl.cli.streams import decode
 from mlxctl.errors import UsageError, first_line
 from mlxctl.events import Message
 from mlxctl.paths import expand
 from mlxctl.settings import Settings
+from mlxctl.texts import before, decode, read_file
 
 _NOTHING_TO_KEEP = "give a system prompt, -f FILE or text after the name of the cache, or pipe text in"
 _DEEPEST = 64  # lists and objects in a message that lie in each other: templates recurse
@@ -115,7 +115,7 @@ def _join(parts: list[str]) -> str:
 
 def _before(parts: list[str]) -> str:
     """The parts as they stand before another."""
-    return "".join(part.rstrip("\n") + "\n\n" for part in parts if part)
+    return "".join(before(part) for part in parts if part)
 
 
 def as_upstream(settings: Settings, app: App) -> Asked:
@@ -142,16 +142,6 @@ def _check_images(settings: Settings) -> None:
     for path in settings.request.image:
         if not expand(path).is_file():
             raise UsageError(f"--image {path}: no such file")
-
-
-def read_file(path: str) -> str:
-    """The text of a file; UsageError when there is none or it is not UTF-8."""
-    try:
-        return decode(expand(path).read_bytes(), path)
-    except IsADirectoryError:
-        raise UsageError(f"{path}: is a folder, not a text file") from None
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
 
 
 def read_messages(path: str) -> list[Message]:

@@ -16,6 +16,7 @@ from mlxctl.errors import ExitStatus, MlxctlError, ProfileError, ReaderGone, Res
 COMMANDS = {
     "run": "Answer one prompt, streamed",
     "generate": "Do what mlx_lm.generate does, flag for flag",
+    "chat": "Talk with a model",
     "cache": "Prompts that are processed once and used many times",
     "profile": "Named settings: list, show, write and check them",
     "completion": "Print the script that completes command lines in bash, zsh or fish",

@@ -18,7 +18,10 @@ _SAVE = GroupedOption(["--save-profile"], group="Profile", metavar="NAME", help=
                       "flags as a new profile")  # fmt: skip
 
 
-@click.command(cls=TableCommand, params=[profile_option(), unset_option(), _SAVE, *parameters(options.options())])
+ROWS = [row for row in options.options() if row.section != "chat"]
+
+
+@click.command(cls=TableCommand, params=[profile_option(), unset_option(), _SAVE, *parameters(ROWS)])
 @click.argument("words", nargs=-1, metavar="[PROMPT]...")
 @click.pass_obj
 def command(app: App, /, words: tuple[str, ...], save_profile: str | None, **params: Any) -> int:

@@ -6,22 +6,22 @@ import os
 import select
 import stat
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 
 from mlxctl.errors import ReaderGone, ResourceError, UsageError
-
-# What a model writes shall not steer a terminal: control characters are shown as pictures there.
-_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t\r"}
-_PICTURES |= {127: 0x2421} | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+from mlxctl.terminal import harmless
+from mlxctl.texts import decode
 
 
 class Out:
     """stdout, or any file descriptor: text goes out at once, as UTF-8."""
 
-    def __init__(self, fd: int, *, closed: bool = False) -> None:
+    def __init__(self, fd: int, *, closed: bool = False, raw: bool = False) -> None:
+        """raw: control characters pass, for what draws on the terminal."""
         self._fd = fd
         self._closed = closed
-        self._shown = self.isatty()
+        self._shown = not raw and self.isatty()
 
     def require(self) -> None:
         """Fail before any work when there is nowhere to write (UsageError)."""
@@ -41,7 +41,7 @@ class Out:
         """Write all of the text. Raises ReaderGone, or ResourceError when the disk is full."""
         if text:
             self.require()
-        shown = text.translate(_PICTURES) if self._shown else text
+        shown = harmless(text) if self._shown else text
         data = memoryview(_encode(shown))
         while data:
             try:
@@ -97,7 +97,7 @@ class Err(io.TextIOBase):
         return self._encoding
 
     def write(self, text: str) -> int:
-        shown = text.translate(_PICTURES) if self._shown else text
+        shown = harmless(text) if self._shown else text
         data = memoryview(shown.encode(self.encoding, self.errors))
         with suppress(OSError):
             while data:
@@ -139,20 +139,26 @@ class In:
         except OSError as error:
             raise UsageError(f"stdin: {error.strerror}") from None
 
+    def lines(self) -> Iterator[str]:
+        """Line after line, without their ends, as they come. Raises what `read` does."""
+        if self._closed:
+            raise UsageError("stdin is closed: there is nothing to read")
+        rest = b""
+        try:
+            for piece in iter(self._some, b""):
+                *lines, rest = (rest + piece).split(b"\n")
+                yield from (decode(line, "stdin").removesuffix("\r") for line in lines)
+        except OSError as error:
+            raise UsageError(f"stdin: {error.strerror}") from None
+        if rest:
+            yield decode(rest, "stdin")
+
     def _some(self) -> bytes:
         while True:
             try:
                 return os.read(self._fd, 1 << 20)
             except BlockingIOError:
                 select.select([self._fd], [], [])  # somebody made the pipe non-blocking
-
-
-def decode(data: bytes, name: str) -> str:
-    """Bytes as UTF-8 text; UsageError names the source and the first bad byte."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{name}: not UTF-8 text (byte {error.start} is 0x{data[error.start]:02x})") from None
 
 
 def open_streams() -> tuple[In, Out, Err]:

@@ -84,6 +84,7 @@ class Engine:
         settings: Settings | None = None,
         prefixes: Sequence[Prefix] = (),
         shared: str | None = None,
+        any_split: bool = False,
         cancel: Cancel = _never,
         logprobs: bool = False,
     ) -> Generator[Event, None, None]:
@@ -93,13 +94,17 @@ class Engine:
         num_draft_tokens may differ. prefixes: what may be processed already; the one that saves most is used, as far as
         its tokens are the prompt's, and is empty after that (`kv.copied` makes another before). shared: the beginning
         of the last message's text that the next prompt may have too; "" for none of it. Where caches cannot step back,
-        a snapshot is kept there (`running.snapshot`). cancel: asked between tokens for the name of a signal that shall
-        end the run. logprobs: fill Token.logprob.
+        a snapshot is kept there (`running.snapshot`). any_split: a full cache of a bounded size may go on as well, to
+        which a prompt in pieces is another than one as a whole. cancel: asked between tokens for the name of a signal
+        that shall end the run. logprobs: fill Token.logprob.
         Raises TemplateError, UsageError, ResourceError.
         """
         notices: list[str] = []
-        settings = self.settings if settings is None else self._checked(settings, notices.append)
-        job = self._loaded.answer(messages, settings, prefixes, shared, cancel, logprobs, notices.append)
+        settings = self.settings if settings is None else self.check(settings, notices.append)
+        job = self._loaded.answer(
+            messages, settings, notices.append,
+            prefixes=prefixes, shared=shared, any_split=any_split, cancel=cancel, logprobs=logprobs,
+        )  # fmt: skip
         yield from (Notice(text) for text in notices)
         self.running = generation = Generation(job)
         yield from generation.events()
@@ -128,9 +133,9 @@ class Engine:
             yield from generation.prefill(job.ids)
         return None if generation.stop else Prefix(ids, job.caches or [])
 
-    def encode(self, messages: Sequence[Message]) -> list[int]:
-        """The token ids of a prompt. Raises TemplateError, UsageError."""
-        return prompt.render(self.tokenizer, messages, self.settings).ids
+    def render(self, messages: Sequence[Message], settings: Settings | None = None) -> prompt.Rendered:
+        """What the model is handed, as text and token ids. Raises TemplateError, UsageError."""
+        return prompt.render(self.tokenizer, messages, settings or self.settings)
 
     def open_turn(self, messages: Sequence[Message]) -> prompt.OpenTurn:
         """The prompt up to where the user goes on speaking: what `prefill` processes."""
@@ -143,6 +148,16 @@ class Engine:
     @property
     def _loaded(self) -> Loaded:
         return Loaded(self._source, self._weights, self._stored, self._load_s)
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of the model from its config and its caches."""
+        return self._weights.facts
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells two models of one name apart."""
+        return self._fingerprint
 
     @property
     def folders(self) -> tuple[Path, Path | None, Path | None]:
@@ -205,8 +220,8 @@ class Engine:
             device=device.describe(),
         )
 
-    def _checked(self, settings: Settings, say: Say) -> Settings:
-        """Settings for one answer, with the model that is loaded, under the same rules."""
+    def check(self, settings: Settings, say: Say) -> Settings:
+        """Settings for one answer, with the model that is loaded, under the same rules. Raises UsageError."""
         facts = self._weights.facts
         for name, default in msgspec.structs.asdict(Model()).items():
             asked, loaded = getattr(settings.model, name), getattr(self.settings.model, name)

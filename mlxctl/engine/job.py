@@ -71,8 +71,8 @@ class Loaded:
                    started=time.perf_counter(), cancel=cancel, load_s=self.load_s, caches=start.caches,
                    seen=start.ids, cached_tokens=len(start.ids))  # fmt: skip
 
-    def answer(self, messages: Sequence[Message], settings: Settings, prefixes: Sequence[Prefix], shared: str | None,
-               cancel: Cancel, logprobs: bool, say: Say) -> Job:  # fmt: skip
+    def answer(self, messages: Sequence[Message], settings: Settings, say: Say, *, prefixes: Sequence[Prefix],
+               shared: str | None, any_split: bool, cancel: Cancel, logprobs: bool) -> Job:  # fmt: skip
         """A job that answers, as `Engine.stream` describes it."""
         started = time.perf_counter()
         seed = settings.sampler.seed if settings.sampler.seed is not None else secrets.randbelow(2**32)
@@ -93,7 +93,7 @@ class Loaded:
         known = [] if embeddings is not None else ids[:-1]
         processors = sampling.make_logits_processors(settings, tokenizer, known)
         # Only now, for it uses a prefix up, and nobody shall lose it to settings that are refused.
-        start = self._start(prefixes if embeddings is None else (), ids, settings)
+        start = self._start(prefixes if embeddings is None else (), ids, settings, any_split)
         split = shared is not None and embeddings is None and wants_snapshot(start.caches, ids)
         return Job(
             model=weights.model,
@@ -118,11 +118,11 @@ class Loaded:
             logprobs=logprobs,
         )
 
-    def _start(self, prefixes: Sequence[Prefix], ids: list[int], settings: Settings) -> "_Start":
+    def _start(self, prefixes: Sequence[Prefix], ids: list[int], settings: Settings, any_split: bool) -> "_Start":
         """What of the prompt is processed already."""
         if self.stored is not None:
             return _Start(kv.copy(self.stored.caches), [], self.stored.tokens)
-        if (found := best(prefixes, ids, len(ids) - 1, settings)) is not None:
+        if (found := best(prefixes, ids, len(ids) - 1, settings, any_split=any_split)) is not None:
             return _Start(found.caches, found.ids, len(found.ids))
         return _Start(kv.make_caches(self.weights.model, self.weights.draft, settings.kv), [], 0)
 
@@ -146,10 +146,12 @@ def wants_snapshot(caches: list[Any] | None, ids: list[int]) -> bool:
     return caches is not None and not kv.always_steps_back(caches) and kv.may_be_split(caches, len(ids))
 
 
-def best(prefixes: Sequence[Prefix], ids: list[int], most: int, settings: Settings) -> Prefix | None:
+def best(
+    prefixes: Sequence[Prefix], ids: list[int], most: int, settings: Settings, *, any_split: bool = False
+) -> Prefix | None:
     """What saves most of the work on these tokens, `most` of them at the most; it is used up (`kv.take`)."""
     sized = [(min(prompt.common([prefix.ids, ids]), most), prefix) for prefix in prefixes
-             if kv.may_be_split(prefix.caches, len(ids))]  # fmt: skip
+             if any_split or kv.may_be_split(prefix.caches, len(ids))]  # fmt: skip
     for tokens, prefix in sorted(sized, key=lambda pair: -pair[0]):
         fits = tokens > 0 and kv.may_be_cut(prefix.caches, tokens, settings.kv)
         if fits and (found := kv.take(prefix, tokens)) is not None:

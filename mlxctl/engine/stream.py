@@ -41,6 +41,7 @@ class Generation:
     _round_left: int = 0
     _space: bool = False
     _steps: int = 0
+    _fed: int = 0  # of the job's ids, by both models
 
     def events(self) -> Iterator[Event]:
         """Prefill, then decode. Raises ResourceError, or MlxctlError when the library gives up."""
@@ -73,6 +74,7 @@ class Generation:
                     return
                 caches[part] = kv.feed(model, caches[part], ids[start:stop], job.settings.kv)
                 done += stop - start
+                self._fed = max(done - len(ids) * (len(parts) - 1), 0)
                 yield Progress(done, total)
                 if stop == pause and job.draft is None:
                     self.snapshot = kv.Prefix([*job.seen, *ids[:stop]], kv.copy(caches))
@@ -81,11 +83,10 @@ class Generation:
     def prefix(self) -> kv.Prefix | None:
         """What the caches hold when the run has ended; None where that cannot be known."""
         job = self.job
-        if job.caches is None or job.embeddings is not None or len(job.seen) != job.cached_tokens:
+        if not job.caches or job.embeddings is not None or len(job.seen) != job.cached_tokens:
             return None
-        if self.stop is not None and self.stop["kind"] == "signal" and not self.ids:
-            return None  # in the middle of the prompt
-        return kv.reconciled([*job.seen, *job.ids, *self.ids], job.caches)
+        ids = job.ids if self.ids else job.ids[: self._fed]  # it may have ended in the middle of the prompt
+        return kv.reconciled([*job.seen, *ids, *self.ids], job.caches)
 
     @property
     def tokens(self) -> int:

@@ -26,6 +26,18 @@ def line(done: Done) -> str:
     return " · ".join(part for part in parts if part)
 
 
+def short(done: Done) -> str:
+    """What matters of one turn of a conversation, on a short line."""
+    t = done.timing
+    parts = [
+        _count(t.generation_tokens, "token"),
+        f"{t.generation_tps:.1f} tok/s" if t.generation_tps is not None else "",
+        f"first after {t.ttft_s:.2f} s" if t.ttft_s is not None else "",
+        f"{t.prefill_tokens} read" + (f", {t.cached_tokens} cached" if t.cached_tokens else ""),
+    ]
+    return " · ".join(part for part in parts if part)
+
+
 def record(done: Done) -> dict[str, Any]:
     """The run object without the words of the answer."""
     return {key: value for key, value in done.as_dict().items() if key not in ("text", "thinking")}

@@ -15,13 +15,21 @@ PACKAGE = Path(mlxctl.__file__).parent
 # The layers of the package, the lowest first; a module may import from its own and lower ones.
 LAYERS = [
     {"errors", "events", "settings", "_shipped"},
-    {"options", "paths", "writing"},
+    {"options", "paths", "writing", "editor", "terminal", "texts"},
     {"rules"},
     {"profiles", "engine"},
     {"output", "caches"},
+    {"chat"},
     {"cli"},
 ]
-ONLY_IN = {"click": "cli", "mlx": "engine", "mlx_lm": "engine", "transformers": "engine", "tokenizers": "engine"}
+ONLY_IN = {
+    "click": "cli",
+    "prompt_toolkit": "chat",
+    "mlx": "engine",
+    "mlx_lm": "engine",
+    "transformers": "engine",
+    "tokenizers": "engine",
+}
 
 
 def layer(module: str) -> int:

@@ -4,12 +4,11 @@ from typing import Any
 
 import click
 
-from mlxctl import options
 from mlxctl.cli import run
 from mlxctl.cli.app import App
 from mlxctl.cli.options import TableCommand, parameters, profile_option, unset_option
 
-_ROWS = [row for row in options.options() if row.key not in ("cache.name", "request.prompt_cache_file")]
+_ROWS = [row for row in run.ROWS if row.key not in ("cache.name", "request.prompt_cache_file")]
 
 
 @click.command(cls=TableCommand, params=[profile_option(), unset_option(), *parameters(_ROWS)])

@@ -1,19 +1,16 @@
 """`mlxctl profile edit`."""
 
 import os
-import shlex
-import signal
 import stat
-import subprocess
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from shutil import which
 
 import click
 
 from mlxctl import profiles
 from mlxctl.cli.app import App
+from mlxctl.editor import open_in_editor
 from mlxctl.errors import ExitStatus, ResourceError, UsageError
 from mlxctl.writing import replace
 
@@ -57,7 +54,7 @@ def _draft(path: Path, text: bytes) -> Path:
 
 def _edit(app: App, path: Path, draft: Path, before: bytes) -> int:
     while True:
-        _open_editor(app, draft)
+        open_in_editor(draft, app.environ)
         text = _read(draft)
         if text == before:
             app.say("nothing was changed")
@@ -69,24 +66,6 @@ def _edit(app: App, path: Path, draft: Path, before: bytes) -> int:
         if not _go_back(app):
             app.say(f"{path} is as it was")
             return ExitStatus.USAGE
-
-
-def _open_editor(app: App, draft: Path) -> None:
-    """Wait for the editor; UsageError when it cannot be started or fails."""
-    asked = app.environ.get("VISUAL") or app.environ.get("EDITOR")
-    editor = asked or next(filter(which, ("sensible-editor", "nano", "vim")), "vi")
-    try:
-        child = subprocess.Popen([*shlex.split(editor), str(draft)])
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"{editor}: cannot be started: {why}", hint="$VISUAL or $EDITOR names another") from None
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the editor's
-    try:
-        status = child.wait()
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    if status != 0:
-        raise UsageError(f"{editor}: ended with status {status}: nothing was saved")
 
 
 def _go_back(app: App) -> bool:

@@ -1,0 +1,42 @@
+"""Commands about what is kept."""
+
+import time
+from typing import TYPE_CHECKING
+
+from mlxctl.chat import sessions as kept
+from mlxctl.chat.commands import command
+
+if TYPE_CHECKING:
+    from mlxctl.chat.chat import Chat
+
+
+@command("/save NAME")
+def save(chat: "Chat", words: str) -> None:
+    """Call this session NAME; it is kept after every answer in any case."""
+    chat.keep_as(words)
+    chat.screen.say(f"session {words}")
+
+
+@command("/load NAME", completes="sessions")
+def load(chat: "Chat", words: str) -> None:
+    """Leave this session and go on with another."""
+    chat.load(words)
+    chat.screen.say(f"session {words}, {len(chat.conversation.said)} messages")
+
+
+@command("/branch [NAME]")
+def branch(chat: "Chat", words: str) -> None:
+    """Go on in a copy of this session; this one stays as it is."""
+    chat.branch(words or None)
+    chat.screen.say(f"session {chat.name}")
+
+
+@command("/sessions")
+def sessions(chat: "Chat", words: str) -> None:
+    """List the sessions that are kept, the last used first."""
+    found = kept.entries()
+    for entry in found:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used))
+        chat.screen.show(f"{'*' if entry.name == chat.name else ' '} {when}  {entry.name}")
+    if not found:
+        chat.screen.say("none is kept yet")

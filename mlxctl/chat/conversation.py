@@ -1,0 +1,252 @@
+"""A conversation with a model: text, and the caches that spare computing it again. No terminal, no files.
+
+The text decides. Each turn is rendered whole, and of the caches only what agrees with it is used: what was undone,
+edited or asked again is forgotten by itself.
+"""
+
+import zlib
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mlxctl.errors import UsageError
+from mlxctl.events import Done, Event, Message, Notice
+from mlxctl.settings import Settings
+
+if TYPE_CHECKING:
+    from mlxctl.engine.engine import Engine
+    from mlxctl.engine.job import Cancel
+    from mlxctl.engine.kv import Prefix
+
+NEAR = 0.9  # of the context: from here on a person is warned
+_FREE = 0.25  # of the context: what dropping turns makes room for, so that it is not needed again at once
+_LEAST = 32  # tokens that an answer must have room for
+
+
+class Said(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One message. thinking: what the model thought before it. cut: it ended before the model ended it."""
+
+    role: str
+    content: str
+    thinking: str | None = None
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class Room:
+    """Tokens of the conversation as it is, and how many there may be (None: nobody knows)."""
+
+    used: int
+    limit: int | None
+
+    @property
+    def share(self) -> float:
+        """How full it is, from 0 to 1 and beyond."""
+        return self.used / self.limit if self.limit else 0.0
+
+
+class Conversation:
+    """What was said, with the model that answers."""
+
+    def __init__(self, engine: "Engine", settings: Settings, said: Sequence[Said] = ()) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.said = list(said)
+        self.attached = ""  # text that goes before the next message of the user
+        self.dropped = 0  # messages at the beginning that the model is not shown any more
+        self._held: Prefix | None = None
+        self._snapshots: list[Prefix] = []
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation as a template takes it, the system prompt and what was dropped included."""
+        return _messages(self.settings, self.said)
+
+    @property
+    def shown(self) -> list[Message]:
+        """What the model is shown of it."""
+        return _messages(self.settings, self.said[self.dropped :])
+
+    def ask(self, text: str, cancel: "Cancel") -> Generator[Event, None, None]:
+        """Say something and have it answered: yields what `Engine.stream` yields.
+
+        Raises what that raises; then, and when it is cancelled before a token came, the question counts as not asked.
+        """
+        before = list(self.said)
+        self.said.append(Said("user", self.attached + text))
+        try:
+            yield from self._make_room()
+            yield from self._answer(cancel, self.settings)
+        except BaseException:
+            self.said = before
+            raise
+        if self.said[-1].role == "user":
+            self.said = before
+        else:
+            self.attached = ""
+
+    def again(self, cancel: "Cancel") -> Generator[Event, None, None]:
+        """Have the last question answered anew. The old answer stays until a token of the new one came."""
+        before = list(self.said)
+        if not before or before[-1].role != "assistant":
+            raise UsageError("there is no answer to replace")
+        self.said = before[:-1]
+        try:
+            yield from self._answer(cancel, _reseeded(self.settings, before))
+        except BaseException:
+            self.said = before
+            raise
+        if self.said[-1:] == before[-2:-1]:
+            self.said = before
+
+    def go_on(self, cancel: "Cancel") -> Generator[Event, None, None]:
+        """Have the last answer continued where it was cut."""
+        if not self.said or self.said[-1].role != "assistant":
+            raise UsageError("there is no answer to go on with")
+        yield from self._make_room()
+        prompt = msgspec.structs.replace(self.settings.prompt, prefill_response=None)  # it has begun already
+        yield from self._answer(cancel, msgspec.structs.replace(self.settings, prompt=prompt))
+
+    def undo(self, turns: int = 1) -> str:
+        """Take back the last questions and answers; returns the first question that is gone."""
+        asked = [number for number, said in enumerate(self.said) if said.role == "user"]
+        if not 1 <= turns <= len(asked):
+            raise UsageError(f"there are {len(asked)} questions to take back" if asked else "nothing was asked yet")
+        text = self.said[asked[-turns]].content
+        self.said = self.said[: asked[-turns]]
+        self.dropped = min(self.dropped, len(self.said))
+        return text
+
+    def clear(self) -> None:
+        """Begin anew, with the same system prompt."""
+        self.said, self.attached, self.dropped = [], "", 0
+
+    def forget(self) -> None:
+        """Compute everything anew from here on: what is held was made in another way."""
+        self._held, self._snapshots = None, []
+
+    def room(self) -> Room:
+        """How full the context is."""
+        facts = self.engine.facts
+        return Room(len(self.engine.render(self.shown, self.settings).ids) if self.said else 0, facts.context)
+
+    def held(self) -> "Prefix | None":
+        """What is in memory of the prompt, to be written or looked at, not to be handed on."""
+        return self._held
+
+    def hold(self, prefix: "Prefix") -> None:
+        """Begin with what is processed already; the conversation hands it on."""
+        self._held = prefix
+
+    def _answer(self, cancel: "Cancel", settings: Settings) -> Generator[Event, None, None]:
+        from mlxctl.engine import kv
+
+        engine, settings = self.engine, self._bounded(settings)
+        continued = self.said[-1] if self.said[-1].role == "assistant" else None
+        # A snapshot may be needed again, a state that cannot be cut else only once.
+        prefixes = [*([self._held] if self._held else []), *map(kv.copied, self._snapshots)]
+        stream = engine.stream(
+            _messages(settings, self._turns(continued)), settings=settings, prefixes=prefixes, shared="",
+            any_split=settings.chat.on_full == "rotate", cancel=cancel,
+        )  # fmt: skip
+        try:
+            for event in stream:
+                if isinstance(event, Done):
+                    self._keep(event, continued, settings)
+                yield event
+        finally:
+            stream.close()
+            running = engine.running
+            if running is not None and running.stop is None:
+                running.interrupt("SIGINT")  # nobody reads on: what is there is all there will be
+            self._take_over()
+
+    def _turns(self, continued: Said | None) -> list[Said]:
+        """What the model is shown, the answer that it goes on with as it left it."""
+        shown = self.said[self.dropped :]
+        if continued is None or continued.content or not continued.thinking:
+            return shown
+        opening = self.engine.tokenizer.think_start or ""
+        thought = msgspec.structs.replace(continued, content=f"{opening}\n{continued.thinking}", thinking=None)
+        return [*shown[:-1], thought]
+
+    def _keep(self, done: Done, continued: Said | None, settings: Settings) -> None:
+        """Put an answer to what was said."""
+        if not done.timing.generation_tokens:
+            return
+        cut = done.finish_reason != "stop"
+        if continued is None:
+            begun = settings.prompt.prefill_response or ""
+            self.said.append(Said("assistant", begun + done.text, done.thinking, cut))
+            return
+        thought = continued.thinking
+        if not continued.content and thought and done.thinking:
+            thought += done.thinking
+        self.said[-1] = Said("assistant", continued.content + done.text, thought or done.thinking, cut)
+
+    def _take_over(self) -> None:
+        """Keep what the run has left in memory."""
+        running = self.engine.running
+        if running is None:
+            return
+        if running.snapshot is not None:
+            self._snapshots = [running.snapshot]
+        self._held = running.prefix() or (self._held if self._held and self._held.ids else None)
+
+    def _bounded(self, settings: Settings) -> Settings:
+        """Settings under which a full cache drops its oldest tokens, where that was chosen."""
+        facts = self.engine.facts
+        fixed = facts.own_caches or facts.context is None or settings.kv.max_kv_size is not None
+        if settings.chat.on_full != "rotate" or fixed:
+            return settings
+        return msgspec.structs.replace(settings, kv=msgspec.structs.replace(settings.kv, max_kv_size=facts.context))
+
+    def _make_room(self) -> Generator[Event, None, None]:
+        """Do what `chat.on_full` says when the context is full, and warn before."""
+        room, choice = self.room(), self.settings.chat.on_full
+        if room.limit is None or room.share < NEAR or choice == "rotate":
+            return
+        full = room.used + _LEAST > room.limit
+        if choice == "drop-oldest" and full:
+            yield from self._drop_oldest(room.limit)
+        elif full:
+            raise UsageError(f"the context is full: {room.used} of {room.limit} tokens",
+                             hint="/undo, /clear, or /set on_full drop-oldest")  # fmt: skip
+        else:
+            yield Notice(f"the context is nearly full: {room.used} of {room.limit} tokens")
+
+    def _drop_oldest(self, limit: int) -> Generator[Event, None, None]:
+        """Show the model less of the beginning, whole turns, until a part of the context is free."""
+        before = self.dropped
+        starts = [number for number, said in enumerate(self.said) if said.role == "user" and number > self.dropped]
+        for self.dropped in starts:
+            if self.room().used <= limit * (1 - _FREE):
+                break
+        if (used := self.room().used) + _LEAST > limit:
+            self.dropped = before
+            raise UsageError(f"this message is too long: {used} of {limit} tokens with nothing before it")
+        turns = sum(said.role == "user" for said in self.said[before : self.dropped])
+        yield Notice(f"the context is full: the model is not shown the oldest {turns} of the turns any more")
+
+
+def _messages(settings: Settings, said: Sequence[Said]) -> list[Message]:
+    system = [{"role": "system", "content": settings.prompt.system}] if settings.prompt.system is not None else []
+    return [*system, *(_message(one) for one in said)]
+
+
+def _message(said: Said) -> Message:
+    """As templates take it: those that show a model its own thinking look for it under this name."""
+    message = {"role": said.role, "content": said.content}
+    return {**message, "reasoning_content": said.thinking} if said.thinking and said.content else message
+
+
+def _reseeded(settings: Settings, said: Sequence[Said]) -> Settings:
+    """With another seed where one was given: the same one would bring the same answer."""
+    if settings.sampler.seed is None:
+        return settings
+    step = zlib.crc32(said[-1].content.encode("utf-8", "replace")) + 1
+    return msgspec.structs.replace(
+        settings, sampler=msgspec.structs.replace(settings.sampler, seed=(settings.sampler.seed + step) % 2**31)
+    )

@@ -1,0 +1,83 @@
+"""Ctrl-C while the model answers: the first asks the answer to end, another one ends the chat if that takes long."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+_PATIENCE_S = 1.0  # between the first request and one that is taken for despair
+_LEAVE_S = 3.0  # for an answer to end, when the process is told to
+
+
+class Leave(BaseException):
+    """The process was told to end: by SIGTERM, or because its terminal is gone."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Interrupts:
+    """Signals of a chat. Between `answering` and its end SIGINT is noted; elsewhere it is a KeyboardInterrupt."""
+
+    def __init__(self) -> None:
+        self._noted: str | None = None
+        self._first: float | None = None  # when the answer was asked to end
+        self._wakeup = -1
+        self._answering = False
+
+    def install(self) -> None:
+        """Take over the signals that are not ignored."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        self._wakeup = writer
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._end)
+        threading.Thread(target=self._watch, args=(reader,), daemon=True).start()
+
+    def asked(self) -> str | None:
+        """The name of the signal that asked the answer to end."""
+        return self._noted
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """While the model answers."""
+        self._noted, self._first, self._answering = None, None, True
+        before = signal.getsignal(signal.SIGINT)
+        woken = signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
+        if before is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._note)
+        try:
+            yield
+        finally:
+            self._answering = False
+            with suppress(TypeError):
+                signal.signal(signal.SIGINT, before)
+            signal.set_wakeup_fd(woken)
+        if self._noted not in (None, "SIGINT"):
+            raise Leave(signal.Signals[str(self._noted)])
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._noted = self._noted or signal.Signals(number).name
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        if not self._answering:
+            raise Leave(number)
+        self._noted = signal.Signals(number).name
+
+    def _watch(self, reader: int) -> None:
+        """A thread of its own, which the library does not keep from running: deep inside it nobody listens."""
+        while True:
+            number = os.read(reader, 1)[0]
+            if number in (signal.SIGTERM, signal.SIGHUP):
+                time.sleep(_LEAVE_S)
+                os._exit(128 + number)
+            if number == signal.SIGINT and self._answering:
+                now = time.monotonic()
+                if self._first is not None and now - self._first > _PATIENCE_S:
+                    os._exit(128 + number)
+                self._first = self._first or now

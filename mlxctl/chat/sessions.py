@@ -1,0 +1,167 @@
+"""Conversations on disk: one file each, written whole after every turn, with the cache of it beside it."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from mlxctl import paths
+from mlxctl.chat.conversation import Said
+from mlxctl.errors import ResourceError, UsageError, did_you_mean, nearest
+from mlxctl.options import named
+from mlxctl.writing import replace, sync, write_new
+
+VERSION = 1
+_SUFFIX = ".json"
+_LONGEST = 100  # characters of a name
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation as it is kept. profile, values: what was asked for, the profile's name and flags by key.
+
+    model: what answered, as it was asked for; fingerprint tells two of that name apart. updated: POSIX seconds.
+    """
+
+    version: int = VERSION
+    name: str
+    said: list[Said]
+    attached: str = ""
+    dropped: int = 0
+    profile: str | None = None
+    values: dict[str, Any] = {}
+    unset: list[str] = []
+    model: str
+    fingerprint: str
+    automatic: bool = False
+    updated: float = 0.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A conversation on disk, from outside. used: when it was last written, in POSIX seconds."""
+
+    name: str
+    path: Path
+    used: float
+
+
+def folder() -> Path:
+    """Where conversations are kept."""
+    return paths.data_dir() / "sessions"
+
+
+def path_of(name: str) -> Path:
+    """The file of a name, whatever characters it has. Raises UsageError."""
+    try:
+        plain = bool(name.strip()) and len(name) <= _LONGEST and name.isprintable() and name.encode()
+    except UnicodeEncodeError:
+        plain = False
+    file = quote(name, safe=" ,+@()") if plain else ""
+    if not plain or len(file) > 240:
+        raise UsageError(f"session {named(name)}: a name is a line of up to {_LONGEST} characters")
+    return folder() / ((f"%2E{file[1:]}" if file.startswith(".") else file) + _SUFFIX)
+
+
+def cache_of(name: str) -> Path:
+    """The file of the cache that belongs to a conversation."""
+    return path_of(name).with_suffix(".safetensors")
+
+
+def entries() -> list[Entry]:
+    """All that are kept, the one used last first."""
+    found = []
+    with suppress(OSError, UsageError):
+        for path in folder().glob(f"[!.]*{_SUFFIX}"):
+            with suppress(OSError, UsageError, msgspec.MsgspecError, ValueError):
+                found.append(Entry(_read(path).name, path, path.stat().st_mtime))
+    return sorted(found, key=lambda entry: (-entry.used, entry.name))
+
+
+def exists(name: str) -> bool:
+    """Whether something is kept under a name."""
+    return paths.is_file(path_of(name))
+
+
+def read(name: str) -> Saved:
+    """A conversation. Raises UsageError when there is none, or none that can be read."""
+    path = path_of(name)
+    if not paths.is_file(path):
+        near = did_you_mean(nearest(name, [entry.name for entry in entries()]))
+        raise UsageError(f"session {named(name)}: there is none{near}", hint="/sessions lists them")
+    try:
+        found = _read(path)
+    except OSError as error:
+        raise UsageError(f"session {named(name)}: {path}: {error.strerror}") from None
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise UsageError(f"session {named(name)}: {path} is damaged, and left as it is") from None
+    if found.name != name:  # a file system to which "a" is "A"
+        raise UsageError(f"session {named(name)}: it is called {named(found.name)}")
+    return found
+
+
+def _read(path: Path) -> Saved:
+    data = path.read_bytes()
+    version = msgspec.json.decode(data, type=_Version).version
+    if version != VERSION:
+        raise UsageError(f"{path}: format {version}, this mlxctl reads format {VERSION}")
+    return msgspec.json.decode(data, type=Saved)
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+def write(saved: Saved) -> None:
+    """Put a conversation in its file, whole or not at all. Raises ResourceError."""
+    path = path_of(saved.name)
+    data = msgspec.json.encode(msgspec.structs.replace(saved, updated=time.time()))
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            replace(path, data)
+        except FileNotFoundError:
+            write_new(path, data)
+        sync(path.parent)
+    except OSError as error:
+        raise ResourceError(f"session {named(saved.name)}: {path}: {error.strerror}") from error
+
+
+def rename(old: str, new: str) -> None:
+    """Give a conversation another name; the one who does holds both (`held`). Raises ResourceError."""
+    saved = msgspec.structs.replace(read(old), name=new, automatic=False)
+    write(saved)
+    with suppress(OSError):
+        if cache_of(old).exists():
+            cache_of(old).rename(cache_of(new))
+        path_of(old).unlink()
+
+
+def automatic_name() -> str:
+    """A name for a conversation that was given none: when it began."""
+    base = time.strftime("%Y-%m-%d %H.%M.%S")
+    return next(name for name in (base, *(f"{base} ({n})" for n in range(2, 1000))) if not exists(name))
+
+
+@contextmanager
+def held(name: str) -> Iterator[None]:
+    """Keep other processes from writing to a conversation. Raises UsageError when one does already."""
+    from filelock import FileLock, Timeout
+
+    path = path_of(name)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = FileLock(path.with_name(f".{path.stem}.lock"), mode=0o600)
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(f"session {named(name)}: it is open in another chat") from None
+    except OSError as error:
+        raise ResourceError(f"session {named(name)}: {path.parent}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        lock.release()  # its file stays: another may be about to lock it

@@ -1,0 +1,83 @@
+"""`mlxctl chat`: a conversation."""
+
+from typing import Any
+
+import click
+
+from mlxctl import options
+from mlxctl.cli.app import App
+from mlxctl.cli.options import GroupedOption, TableCommand, flags, parameters, profile_option, unset_option
+from mlxctl.cli.signals import exit_status
+from mlxctl.cli.streams import Out, divert_prints
+from mlxctl.errors import ExitStatus, UsageError
+
+_LEFT_OUT = {"request.prompt", "request.messages", "request.prompt_cache_file", "request.cache_update",
+             "request.verbose", "request.dry_run", "request.fail_on_length", "request.escapes",
+             "output.format"}  # fmt: skip
+_ROWS = [row for row in options.options() if row.key not in _LEFT_OUT and row.section != "cache"]
+_SESSION = [
+    GroupedOption(["--session"], group="Session", metavar="SESSION", help="Go on with the conversation of this name, "
+                  "or begin it"),
+    GroupedOption(["-c", "--continue", "go_on"], group="Session", is_flag=True, help="Go on with the last "
+                  "conversation"),
+    GroupedOption(["--no-save"], group="Session", is_flag=True, help="Keep nothing: no conversation, no history"),
+    GroupedOption(["--pipeline"], group="Session", is_flag=True, help="Accepted as mlx_lm.chat does; in one process "
+                  "it does nothing"),
+]  # fmt: skip
+
+
+@click.command(cls=TableCommand, params=[profile_option(), unset_option(), *_SESSION, *parameters(_ROWS)])
+@click.pass_obj
+def command(app: App, /, profile: str | None, unset: tuple[str, ...], session: str | None, go_on: bool, no_save: bool,
+            pipeline: bool, **params: Any) -> int:  # fmt: skip
+    """Talk with a model: /help lists what you can do, Ctrl-D leaves.
+
+    The conversation is kept after every answer (--no-save keeps nothing), and only what is new is computed. Without
+    a terminal each line of stdin is a question, and stdout holds the answers.
+    """
+    from mlxctl.chat import plain, sessions
+    from mlxctl.chat.chat import Asked, Chat
+    from mlxctl.chat.interrupt import Leave
+
+    app.stdout.require()
+    if go_on and session is not None:
+        raise UsageError("--continue and --session both say which conversation to go on with")
+    if no_save and (go_on or session is not None):
+        raise UsageError("--no-save: a conversation that is kept cannot be gone on with so")
+    if go_on:
+        known = sessions.entries()
+        if not known:
+            raise UsageError("--continue: no conversation is kept yet")
+        session = known[0].name
+    saved = sessions.read(session) if session is not None and sessions.exists(session) else None
+    if session is not None:
+        sessions.path_of(session)
+    asked = Asked(flags(params), profile, unset)
+    if saved is not None:
+        asked = Asked({**saved.values, **asked.values}, profile or saved.profile, [*saved.unset, *unset])
+    interactive = app.stdin.isatty() and app.stderr.isatty()
+    chat = Chat(_screen(app, interactive), app.environ, asked, keep=not no_save)
+    asked.resolve(app.environ)
+    divert_prints()
+    try:
+        chat.interrupts.install()
+        chat.open(saved, session)
+        if interactive:
+            from mlxctl.chat import repl
+
+            repl.run(chat, remember=not no_save)
+        else:
+            plain.run(chat, app.stdin.lines())
+    except Leave as left:
+        return 128 + left.number
+    return exit_status(chat.interrupted) if chat.interrupted else ExitStatus.OK
+
+
+def _screen(app: App, interactive: bool) -> Any:
+    from mlxctl.chat.screen import Screen
+    from mlxctl.cli.streams import Err
+
+    drawn = app.stdout.isatty() and app.environ.get("TERM") != "dumb"
+    styled = interactive and not app.environ.get("NO_COLOR") and app.environ.get("TERM") != "dumb"
+    err = Err(2, app.stderr.encoding, raw=True) if interactive else app.stderr
+    return Screen(Out(1, raw=True) if drawn else app.stdout, err, interactive, drawn, styled)

@@ -1,0 +1,90 @@
+"""A program on a pseudo-terminal, and the screen that a person would see."""
+
+import time
+from collections.abc import Callable
+
+import pexpect
+import pyte
+from conftest import Program
+
+PATIENCE_S = 30.0
+
+
+class Terminal:
+    """Runs the program under test; `screen` is what stands there now. Keys are sent, and what is awaited appears."""
+
+    def __init__(self, mlxctl: Program, *args: str, size: tuple[int, int] = (24, 80), **env: str) -> None:
+        self.child = pexpect.spawn(
+            mlxctl.path, list(args), env={**mlxctl.env, "TERM": "xterm-256color", **env}, cwd=str(mlxctl.cwd),
+            dimensions=size, timeout=PATIENCE_S,
+        )  # fmt: skip
+        self._screen = pyte.HistoryScreen(size[1], size[0], history=5000)
+        self._screen.write_process_input = self.child.send  # it answers where the cursor is
+        self._stream = pyte.ByteStream(self._screen)
+        self.raw = b""
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the screen."""
+        return [line.rstrip() for line in self._screen.display]
+
+    @property
+    def text(self) -> str:
+        """The screen as one text."""
+        return "\n".join(self.lines)
+
+    def read(self, seconds: float = 0.05) -> bool:
+        """Take what the program has written; False at its end."""
+        try:
+            data = self.child.read_nonblocking(65536, seconds)
+        except pexpect.TIMEOUT:
+            return True
+        except pexpect.EOF:
+            return False
+        self.raw += data
+        self._stream.feed(data)
+        return True
+
+    def until(self, what: Callable[[], bool], why: str) -> None:
+        """Read until something is so."""
+        end = time.monotonic() + PATIENCE_S
+        while not what():
+            alive = self.read()
+            assert time.monotonic() < end and (alive or what()), f"{why} did not come; the screen:\n{self.text}"
+
+    def see(self, text: str) -> None:
+        """Wait until a text stands on the screen."""
+        self.until(lambda: text in self.text, repr(text))
+
+    def ready(self) -> None:
+        """Wait for an empty prompt with its bar."""
+        self.until(lambda: any(line == ">>>" for line in self.lines) and "cache" in self.lines[-1], "the prompt")
+
+    def send(self, keys: str) -> None:
+        """Press keys."""
+        self.child.send(keys)
+
+    def enter(self, line: str) -> None:
+        """Type a line, once the prompt is there, and wait for the next prompt."""
+        self.ready()
+        seen = self.raw.count(b">>> ")
+        self.send(line)
+        shown = line.splitlines()[-1][-10:]
+        self.until(lambda: shown in self.text, f"{shown!r}")
+        self.send("\r")
+        self.until(
+            lambda: self.raw.count(b">>> ") > seen and any(line == ">>>" for line in self.lines[-24:]), "a prompt"
+        )
+        self.ready()
+
+    def end(self) -> int:
+        """Read to the end; the exit status."""
+        while self.read(1.0):
+            pass
+        self.child.wait()
+        status = self.child.exitstatus
+        return -1 if status is None else int(status)
+
+    def close(self) -> None:
+        """End it by force, if it has not ended."""
+        self.child.close(force=True)

@@ -1,0 +1,392 @@
+"""`mlxctl chat` on a terminal: every key and command, as a person sees them."""
+
+import json
+import os
+import re
+import signal
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Program
+from terminal import Terminal
+
+Tiny = Callable[[str], str]
+Start = Callable[..., Terminal]
+SIZES = pytest.mark.parametrize("size", [(24, 80), (10, 40)], ids=["80x24", "40x10"])
+EDITOR = """#!/bin/sh
+printf '%s' "edited words" > "$1"
+"""
+
+
+@pytest.fixture
+def start(mlxctl: Program, tiny: Tiny) -> Iterator[Start]:
+    """Begins a chat with a tiny model; ends it when the test does."""
+    begun: list[Terminal] = []
+
+    def one(*args: str, model: str = "llama", size: tuple[int, int] = (24, 80), **env: str) -> Terminal:
+        chat = Terminal(mlxctl, "chat", "--model", tiny(model), "-m", "6", *args, size=size, **env)
+        begun.append(chat)
+        chat.ready()
+        return chat
+
+    yield one
+    for chat in begun:
+        chat.close()
+
+
+def kept(mlxctl: Program, name: str) -> dict[str, object]:
+    """A session as it lies on the disk."""
+    folder = Path(mlxctl.env["XDG_DATA_HOME"]) / "mlxctl" / "sessions"
+    found = [json.loads(path.read_text()) for path in folder.glob("[!.]*.json")]
+    return next(one for one in found if one["name"] == name)
+
+
+def said(mlxctl: Program, name: str) -> list[str]:
+    """The roles and questions of a session."""
+    return [one["content"] if one["role"] == "user" else "" for one in kept(mlxctl, name)["said"]]  # type: ignore[attr-defined]
+
+
+@SIZES
+def test_a_conversation(size: tuple[int, int], start: Start, mlxctl: Program) -> None:
+    """Questions are answered, undone, asked again and gone on with; it is kept, for its owner alone."""
+    chat = start("--session", "one", size=size)
+    chat.enter("Hello")
+    chat.see("cut at 6 tokens")
+    chat.enter("And then?")
+    assert said(mlxctl, "one") == ["Hello", "", "And then?", ""]
+    before = kept(mlxctl, "one")["said"]
+    chat.enter("/regen")
+    chat.see("at temperature 0")
+    assert kept(mlxctl, "one")["said"] == before
+    chat.enter("/continue")
+    longer = kept(mlxctl, "one")["said"]
+    assert longer[-1]["content"].startswith(before[-1]["content"]) and longer != before  # type: ignore[index]
+    chat.ready()
+    chat.send("/undo\r")
+    chat.see("1 question is left")
+    chat.until(
+        lambda: ">>> And then?" in chat.lines[-3:] or chat.text.rstrip().count(">>> And then?") > 0, "the question"
+    )
+    assert said(mlxctl, "one") == ["Hello", ""]
+    chat.send(" Or not?\r")  # it stands ready to be changed
+    chat.until(lambda: said(mlxctl, "one") == ["Hello", "", "And then? Or not?", ""], "the changed question")
+    chat.ready()
+    chat.send("/undo 2\r")
+    chat.see("0 questions are left")
+    assert said(mlxctl, "one") == []
+    chat.send("\x15")
+    chat.enter("/clear")
+    chat.enter("Anew")
+    chat.enter("/sessions")
+    chat.see("one")
+    chat.send("\x04")
+    assert chat.end() == 0
+    folder = Path(mlxctl.env["XDG_DATA_HOME"]) / "mlxctl" / "sessions"
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_settings(start: Start, mlxctl: Program) -> None:
+    """Settings are shown, changed, checked and taken back."""
+    (mlxctl.cwd / ".mlxctl").mkdir()
+    (mlxctl.cwd / ".mlxctl" / "warm.toml").write_text("[sampler]\ntemp = 0.9\ntop_k = 5\n")
+    chat = start()
+    chat.enter("/set temp 0.5")
+    chat.see("sampler.temp = 0.5")
+    chat.enter("/set temp hot")
+    chat.see("sampler.temp: expected a number of at least 0, got 'hot'")
+    chat.enter("/set top_k 999999999")
+    chat.see("beyond the vocabulary")
+    chat.enter("/set tmep 1")
+    chat.see("tmep: no such setting; did you mean temp?")
+    chat.enter("/settings")
+    chat.see("sampler.temp = 0.5")
+    assert "top_k" not in chat.text.split("/settings")[-1]
+    chat.enter("/profile warm")
+    chat.enter("/unset temp")
+    chat.see("sampler.temp = 0.9")
+    chat.enter("/unset top_k")
+    chat.see("sampler.top_k = 0")
+    chat.enter("/profile nowhere")
+    chat.see("nowhere: not found")
+    chat.enter("/profile")
+    chat.see("profile warm")
+    chat.enter("/set template.kind special")
+    chat.see('template.kind = "special"')
+    chat.enter("/model")
+    chat.see("model /")
+    chat.enter("/set model.path x")
+    chat.see("/model changes the model")
+    chat.enter("/system Be brief.")
+    chat.enter("Hello")
+    chat.enter("/system")
+    chat.see("Be brief.")
+    chat.enter("/template")
+    chat.see("Be brief.")
+
+
+def test_model(start: Start, tiny: Tiny) -> None:
+    """Another model goes on with the conversation; one that cannot be loaded changes nothing."""
+    chat = start()
+    chat.enter("Hello")
+    chat.enter(f"/model {tiny('quant')}")
+    chat.enter("/tokens")
+    chat.see("0 in the cache")
+    chat.enter("Hello again")
+    chat.enter("/model /nowhere/at/all")
+    chat.see("no such folder")
+    chat.enter("And now?")
+    chat.enter("/model")
+    chat.see(tiny("quant"))
+
+
+def test_sessions(start: Start, mlxctl: Program) -> None:
+    """Named, branched, loaded; odd names are safe."""
+    chat = start()
+    chat.enter("First")
+    chat.enter("/save ../ö ✓ a/b")
+    chat.enter("/branch")
+    chat.enter("Second")
+    chat.enter("/load ../ö ✓ a/b")
+    chat.see("2 messages")
+    chat.enter("Third")
+    assert said(mlxctl, "../ö ✓ a/b") == ["First", "", "Third", ""]
+    chat.enter("/load nothing like it")
+    chat.see("there is none")
+    chat.enter("/save ../ö ✓ a/b")
+    chat.see("there is one already")
+    folder = Path(mlxctl.env["XDG_DATA_HOME"]) / "mlxctl"
+    assert [path.name for path in folder.iterdir()] == ["sessions"]
+    other = Terminal(mlxctl, "chat", "--session", "../ö ✓ a/b")
+    other.see("it is open in another chat")
+    assert other.end() == 2
+
+
+def test_restored_with_its_cache(start: Start, mlxctl: Program) -> None:
+    """A session that is opened again need not be computed again; a cache that was damaged is not believed."""
+    chat = start("--session", "s")
+    chat.enter("Hello, this is a first question")
+    chat.send("\x04")
+    assert chat.end() == 0
+    again = start("--session", "s")
+    assert re.search(r"\b[1-9]\d* cached", again.lines[-1])
+    again.enter("More")
+    again.see("cached")
+    again.send("\x04")
+    again.end()
+    (cache,) = (Path(mlxctl.env["XDG_DATA_HOME"]) / "mlxctl" / "sessions").glob("*.safetensors")
+    data = bytearray(cache.read_bytes())
+    data[-9] ^= 4
+    cache.write_bytes(data)
+    third = start("--session", "s")
+    third.see("the cache of this session is not used")
+    third.enter("More")
+    assert len(said(mlxctl, "s")) == 6
+
+
+def test_files(start: Start, mlxctl: Program) -> None:
+    """Read, attached, exported; nothing is written over."""
+    (mlxctl.cwd / "note.txt").write_text("The boat is blue.\n")
+    (mlxctl.cwd / "bad.txt").write_bytes(b"\xff\xfe")
+    chat = start("--session", "f")
+    chat.enter("/read note.txt")
+    chat.see("characters go before your next question")
+    chat.enter("Which colour?")
+    assert said(mlxctl, "f")[0] == "The boat is blue.\n\nWhich colour?"
+    chat.enter("/read bad.txt")
+    chat.see("bad.txt: not UTF-8 text")
+    chat.enter("/read missing.txt")
+    chat.see("No such file")
+    chat.enter("/export out.json")
+    chat.enter("/export out.md")
+    chat.enter("/export out.md")
+    chat.see("is there already")
+    chat.enter("/export out.txt")
+    chat.see("ends in .md or .json")
+    messages = json.loads((mlxctl.cwd / "out.json").read_text())
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+    assert (mlxctl.cwd / "out.md").read_text().startswith("## User\n\nThe boat is blue.")
+    assert stat.S_IMODE((mlxctl.cwd / "out.json").stat().st_mode) == 0o600
+    chat.enter("/image nothing.png")
+    chat.see("nothing.png: no such file")
+
+
+def test_editor(start: Start, mlxctl: Program) -> None:
+    """Ctrl-G for what is being written, /edit for what was asked."""
+    editor = mlxctl.cwd / "editor"
+    editor.write_text(EDITOR)
+    editor.chmod(0o755)
+    chat = start("--session", "e", EDITOR="./editor", VISUAL="")
+    chat.send("draft\x07")
+    chat.see(">>> edited words")
+    chat.send("\r")
+    chat.see("6 tokens")
+    chat.ready()
+    assert said(mlxctl, "e") == ["edited words", ""]
+    chat.enter("second")
+    chat.enter("/edit 2")
+    assert said(mlxctl, "e") == ["edited words", "", "edited words", ""]
+    chat.enter("/edit")
+    chat.see("nothing was changed")
+    chat.enter("/edit 7")
+    chat.see("there are 2 questions")
+
+
+@SIZES
+def test_lines_and_blocks(size: tuple[int, int], start: Start, mlxctl: Program) -> None:
+    """Alt-Enter, Ctrl-J, blocks in triple quotes, /multi, and long pastes in any script."""
+    chat = start("--session", "b", size=size, model="mamba")  # whose context has no limit
+    chat.send("one\x1b\rtwo\nthree")
+    chat.see("three")
+    chat.send("\r")
+    chat.ready()
+    chat.send('"""four\rfive"""\r')
+    chat.ready()
+    chat.until(lambda: len(said(mlxctl, "b")) == 4, "the block")
+    assert said(mlxctl, "b")[::2] == ["one\ntwo\nthree", "four\nfive"]
+    chat.enter("/multi")
+    chat.send("six\rseven\x1b\r")
+    chat.until(lambda: len(said(mlxctl, "b")) == 6, "the lines")
+    assert said(mlxctl, "b")[4] == "six\nseven"
+    chat.ready()
+    chat.enter("/multi")
+    for text in ("👩‍👩‍👧 " * 30, "漢字かな交じり文" * 40, "مرحبا بالعالم " * 40, "x" * 5000, "a\nb\n\n/exit\nc"):
+        before = len(said(mlxctl, "b"))
+        chat.ready()
+        chat.send(f"\x1b[200~{text}\x1b[201~")
+        chat.read(0.3)
+        chat.send("\r")
+        chat.until(lambda before=before: len(said(mlxctl, "b")) == before + 2, "the paste")
+        assert said(mlxctl, "b")[-2] == text
+    chat.ready()
+    chat.send("\x04")
+    assert chat.end() == 0
+
+
+@SIZES
+def test_completion_and_history(size: tuple[int, int], start: Start, mlxctl: Program) -> None:
+    """Tab, Up, Ctrl-R; the history outlives the chat, for its owner alone."""
+    (mlxctl.cwd / ".mlxctl").mkdir()
+    (mlxctl.cwd / ".mlxctl" / "warm.toml").write_text("[sampler]\ntemp = 0.9\n")
+    (mlxctl.cwd / "notes.txt").write_text("x")
+    chat = start(size=size)
+    for begun, whole in (("/und", "/undo"), ("/profile wa", "/profile warm"), ("/read not", "/read notes.txt"),
+                         ("/set sampler.te", "/set sampler.temp"), ("/set kv.kv_bits 8", "/set kv.kv_bits 8"),
+                         ("/think fo", "/think fold"), ("/help exi", "/help exit")):  # fmt: skip
+        chat.ready()
+        chat.send(begun + "\t")
+        chat.see(f">>> {whole}")
+        chat.send("\x15")
+    chat.ready()
+    chat.enter("something to remember")
+    chat.send("\x1b[A")
+    chat.see(">>> something to remember")
+    chat.send("\x15")
+    chat.ready()
+    chat.send("\x04")
+    chat.end()
+    again = start(size=size)
+    again.send("\x12to rem")
+    again.see("something to remember")
+    path = Path(mlxctl.env["XDG_STATE_HOME"]) / "mlxctl" / "chat_history"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_nothing_is_kept(start: Start, mlxctl: Program) -> None:
+    """--no-save leaves nothing behind."""
+    chat = start("--no-save")
+    chat.enter("Hello")
+    assert chat.lines[-1].endswith("not kept")
+    chat.send("\x04")
+    assert chat.end() == 0
+    for variable in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
+        assert not (Path(mlxctl.env[variable]) / "mlxctl").exists()
+
+
+def test_leaving(start: Start) -> None:
+    """Ctrl-C on an empty line tells how; on a line that is written it drops it; q, /exit and Ctrl-D leave."""
+    chat = start()
+    chat.send("half a line\x03")
+    chat.ready()
+    chat.send("\x03")
+    chat.see("Ctrl-D or /exit leaves")
+    chat.enter("h")
+    chat.see("/export FILE")
+    chat.enter("/exot")
+    chat.see("/exot: no such command; did you mean export?")
+    chat.enter("/undo x")
+    chat.see("expected a number")
+    chat.enter("/undo")
+    chat.see("nothing was asked yet")
+    chat.enter("/usr/bin is a path")
+    chat.see("6 tokens")
+    chat.send("q\r")
+    assert chat.end() == 0
+
+
+def test_stopping_an_answer(start: Start, mlxctl: Program) -> None:
+    """Ctrl-C stops it, keeps what came, and the conversation goes on."""
+    chat = start("--session", "c", "-m", "100000")
+    chat.send("Go on\r")
+    chat.until(lambda: chat.raw.count(b"\n") > 3 or len(chat.text) > 200, "some of the answer")
+    chat.send("\x03")
+    chat.see("stopped; what came is kept")
+    chat.ready()
+    assert kept(mlxctl, "c")["said"][1]["cut"] is True  # type: ignore[index]
+    chat.enter("/set max_tokens 4")
+    chat.enter("/continue")
+    chat.enter("Next")
+    assert len(said(mlxctl, "c")) == 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_told_to_end(number: int, start: Start, mlxctl: Program) -> None:
+    """At the prompt: the terminal is as it was, and everything is kept."""
+    chat = start("--session", "t")
+    chat.enter("Hello")
+    os.kill(chat.child.pid, number)
+    assert chat.end() == 128 + number
+    assert said(mlxctl, "t") == ["Hello", ""]
+    assert (
+        chat.raw.rstrip().endswith((b"\x1b[?2004l", b"\x1b[?25h", b"\x1b[0m", b"\x1b[?7h"))
+        or b"\x1b[?2004l" in chat.raw
+    )
+
+
+def test_looking(start: Start) -> None:
+    """/tokens, /stats, /think and /copy."""
+    chat = start()
+    chat.enter("/stats")
+    chat.see("nothing was answered yet")
+    chat.enter("/copy")
+    chat.see("there is no answer to copy")
+    chat.enter("Hello")
+    chat.enter("/tokens")
+    chat.see("in the cache")
+    chat.enter("/stats")
+    chat.see("generation_tokens     6")
+    chat.enter("/copy")
+    chat.see("clipboard")
+    assert b"\x1b]52;c;" in chat.raw
+    for mode in ("show", "fold", "hide", "off"):
+        chat.enter(f"/think {mode}")
+    chat.enter("/think aloud")
+    chat.see("expected show, fold, hide, on, off")
+
+
+def test_no_colours(start: Start) -> None:
+    chat = start(NO_COLOR="1")
+    chat.enter("Hello")
+    assert b"\x1b[2m" not in chat.raw and b"\x1b[1m" not in chat.raw
+
+
+def test_quick_to_begin_and_end(start: Start) -> None:
+    """Keys that come before the prompt does are not lost."""
+    chat = start()
+    chat.send("one\r")
+    time.sleep(0.05)
+    chat.send("/exit\r")
+    assert chat.end() == 0
