@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mlxctl.errors import UsageError
-from mlxctl.events import Done, Event, Message, Notice
+from mlxctl.events import Done, Event, Message, Notice, Token
 from mlxctl.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,12 +26,16 @@ _LEAST = 32  # tokens that an answer must have room for
 
 
 class Said(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One message. thinking: what the model thought before it. cut: it ended before the model ended it."""
+    """One message. thinking: what the model thought before it. cut: it ended before the model ended it.
+
+    raw: all that it wrote, where it was cut in the middle of its thinking.
+    """
 
     role: str
     content: str
     thinking: str | None = None
     cut: bool = False
+    raw: str | None = None
 
 
 @dataclass(frozen=True)
@@ -151,10 +155,13 @@ class Conversation:
             _messages(settings, self._turns(continued)), settings=settings, prefixes=prefixes, shared="",
             any_split=settings.chat.on_full == "rotate", cancel=cancel,
         )  # fmt: skip
+        raw = continued.raw or "" if continued else ""
         try:
             for event in stream:
-                if isinstance(event, Done):
-                    self._keep(event, continued, settings)
+                if isinstance(event, Token):
+                    raw += event.raw
+                elif isinstance(event, Done):
+                    self._keep(event, continued, settings, raw)
                 yield event
         finally:
             stream.close()
@@ -166,25 +173,23 @@ class Conversation:
     def _turns(self, continued: Said | None) -> list[Said]:
         """What the model is shown, the answer that it goes on with as it left it."""
         shown = self.said[self.dropped :]
-        if continued is None or continued.content or not continued.thinking:
+        if continued is None or continued.raw is None:
             return shown
-        opening = self.engine.tokenizer.think_start or ""
-        thought = msgspec.structs.replace(continued, content=f"{opening}\n{continued.thinking}", thinking=None)
-        return [*shown[:-1], thought]
+        return [*shown[:-1], msgspec.structs.replace(continued, content=continued.raw, thinking=None)]
 
-    def _keep(self, done: Done, continued: Said | None, settings: Settings) -> None:
+    def _keep(self, done: Done, continued: Said | None, settings: Settings, raw: str) -> None:
         """Put an answer to what was said."""
-        if not done.timing.generation_tokens:
+        running = self.engine.running
+        if not done.timing.generation_tokens or running is None:
             return
-        cut = done.finish_reason != "stop"
-        if continued is None:
-            begun = settings.prompt.prefill_response or ""
-            self.said.append(Said("assistant", begun + done.text, done.thinking, cut))
-            return
-        thought = continued.thinking
-        if not continued.content and thought and done.thinking:
-            thought += done.thinking
-        self.said[-1] = Said("assistant", continued.content + done.text, thought or done.thinking, cut)
+        begun = continued.content if continued else settings.prompt.prefill_response or ""
+        thought = (continued.thinking or "" if continued else "") + (done.thinking or "")
+        text, cut = begun + done.text, done.finish_reason != "stop"
+        if running.job.opened_thinking and (continued is None or continued.raw is None):
+            raw = f"{self.engine.tokenizer.think_start}\n{raw}"  # which the prompt ended with
+        inside = cut and bool(thought) and not text
+        said = Said("assistant", text, thought or None, cut, raw if inside else None)
+        self.said[len(self.said) - bool(continued) :] = [said]
 
     def _take_over(self) -> None:
         """Keep what the run has left in memory."""

@@ -19,6 +19,7 @@ from mlxctl.writing import replace, sync, write_new
 VERSION = 1
 _SUFFIX = ".json"
 _LONGEST = 100  # characters of a name
+_ABANDONED_S = 3600.0  # a file that is being written is not as old
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,6 +142,14 @@ def rename(old: str, new: str) -> None:
         path_of(old).unlink()
 
 
+def _sweep(folder: Path) -> None:
+    """Remove what a killed writer has left, long after."""
+    for left in folder.glob(".*.tmp"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED_S:
+                left.unlink()
+
+
 def automatic_name() -> str:
     """A name for a conversation that was given none: when it began."""
     base = time.strftime("%Y-%m-%d %H.%M.%S")
@@ -155,6 +164,7 @@ def held(name: str) -> Iterator[None]:
     path = path_of(name)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _sweep(path.parent)
         lock = FileLock(path.with_name(f".{path.stem}.lock"), mode=0o600)
         lock.acquire(timeout=0)
     except Timeout:

@@ -57,7 +57,8 @@ def render(tokenizer: Any, messages: Sequence[Message], settings: Settings, *, s
     if not ids:
         raise UsageError("the prompt is empty: there is nothing to hand to the model")
     continues = not templated or messages[-1]["role"] == "assistant"
-    return Rendered(text, ids, templated, continues, _opened(tokenizer, text), dropped)
+    begun = messages[-1]["content"] if messages[-1]["role"] == "assistant" else ""
+    return Rendered(text, ids, templated, continues, _opened(tokenizer, text, begun), dropped)
 
 
 @dataclass(frozen=True)
@@ -222,6 +223,7 @@ def _hint(messages: list[Message]) -> str:
     return "--ignore-chat-template hands the model the bare text"
 
 
-def _opened(tokenizer: Any, text: str) -> bool:
-    start = tokenizer.think_start
-    return start is not None and text.rstrip().endswith(start)
+def _opened(tokenizer: Any, text: str, begun: str) -> bool:
+    """Whether the answer begins inside a thinking block: the template opened one, or what is continued did."""
+    start, end = tokenizer.think_start, tokenizer.think_end
+    return start is not None and (text.rstrip().endswith(start) or begun.rfind(start) > begun.rfind(end))
