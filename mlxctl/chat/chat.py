@@ -135,7 +135,8 @@ class Chat:
     def _tell(self, done: Done) -> None:
         """What the person is told after an answer."""
         if done.finish_reason == "length":
-            self.screen.say(f"the answer was cut at {done.stop['max_tokens']} tokens: /continue goes on with it")
+            more = "/continue goes on with it" if self.screen.interactive else "--max-tokens raises the limit"
+            self.screen.say(f"the answer was cut at {done.stop['max_tokens']} tokens: {more}")
         if done.finish_reason == "interrupted":
             self.screen.say("stopped; what came is kept" if done.timing.generation_tokens else "stopped")
         wanted = self.settings.output.stats

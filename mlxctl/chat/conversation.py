@@ -218,7 +218,7 @@ class Conversation:
             yield from self._drop_oldest(room.limit)
         elif full:
             raise UsageError(f"the context is full: {room.used} of {room.limit} tokens",
-                             hint="/undo, /clear, or /set on_full drop-oldest")  # fmt: skip
+                             hint="/undo, /clear or /set on_full drop-oldest; as a flag --on-full")  # fmt: skip
         else:
             yield Notice(f"the context is nearly full: {room.used} of {room.limit} tokens")
 

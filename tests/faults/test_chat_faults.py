@@ -144,8 +144,8 @@ def test_a_full_disk(mlxctl: Program, tiny: Tiny) -> None:
     before = (folder(mlxctl) / "f.json").read_bytes()
     script = 'ulimit -f 0; trap "" XFSZ; exec "$0" "$@"'
     done = subprocess.run(
-        ["bash", "-c", script, mlxctl.path, *chat], input=b"Again\n", env=mlxctl.env, cwd=mlxctl.cwd, capture_output=True,
-        check=False, timeout=120,
+        ["bash", "-c", script, mlxctl.path, *chat], input=b"Again\n", env=mlxctl.env, cwd=mlxctl.cwd,
+        capture_output=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 6 and done.stdout and b"session f" in done.stderr, done.stderr
     assert (folder(mlxctl) / "f.json").read_bytes() == before
@@ -154,18 +154,18 @@ def test_a_full_disk(mlxctl: Program, tiny: Tiny) -> None:
 
 def test_full_context(mlxctl: Program, tiny: Tiny) -> None:
     """Stop, rotate or drop the oldest turns: as was chosen."""
-    lines = "".join(f"{'word ' * 60}{number}\n" for number in range(12))
+    lines = "".join(f"{'word ' * 30}{number}\n" for number in range(24))
 
     def chat(*args: str) -> Any:
         return mlxctl("chat", "--model", tiny("llama"), "-m", "8", "--session", args[-1], *args[:-1], input=lines)
 
     stopped = chat("stop")
     assert stopped.code == 2 and "the context is full" in stopped.err and "nearly full" in stopped.err
-    assert 0 < len(turns(mlxctl, "stop")) < 24
+    assert 0 < len(turns(mlxctl, "stop")) < 48
     for choice, words in (("drop-oldest", "the model is not shown the oldest"), ("rotate", "")):
         done = chat("--on-full", choice, choice)
         assert done.code == 0 and words in done.err, done.err
-        assert len(turns(mlxctl, choice)) == 24
+        assert len(turns(mlxctl, choice)) == 48
 
 
 def test_two_at_once(mlxctl: Program, tiny: Tiny) -> None:
