@@ -14,6 +14,7 @@ import msgspec
 
 from completions import scripts
 from mlxctl import options
+from mlxctl.chat.commands import commands
 from mlxctl.errors import ExitStatus
 from mlxctl.events import SCHEMA, Done
 from mlxctl.profiles.schema import schema_text
@@ -35,6 +36,15 @@ def options_table() -> str:
     return "\n".join(rows)
 
 
+def chat_commands() -> str:
+    """A row a slash-command."""
+    known = commands().values()
+    rows = [(f"/{one.name} {one.usage}".rstrip(), one.help) for one in known]
+    return "\n".join(
+        ["| command | |", "|---|---|", *(f"| `{usage.replace('|', chr(92) + '|')}` | {text} |" for usage, text in rows)]
+    )
+
+
 def exit_statuses() -> str:
     """A row a status."""
     return "\n".join(["| status | meaning |", "|---|---|", *(f"| {s.value} | {s.meaning} |" for s in ExitStatus)])
@@ -53,6 +63,7 @@ def run_schema() -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "options": options_table,
+    "commands": chat_commands,
     "exit statuses": exit_statuses,
     "run schema": run_schema,
 }

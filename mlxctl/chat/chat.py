@@ -72,6 +72,8 @@ class Chat:
         settings = self.resolved.settings
         self.thinking = {"show": "show", "hide": "hide", "stderr": "hide"}[settings.output.thinking]
         self.conversation = Conversation(self._load(settings), _with_system(settings))
+        if settings.cache.name is not None or settings.cache.auto:
+            self.screen.say("[cache] of the profile does nothing here: a session keeps its own")
         if saved is not None:
             self._go_on_with(saved)
             return
@@ -105,6 +107,7 @@ class Chat:
             self._tell(done)
             if done.finish_reason == "interrupted" and not self.screen.interactive:
                 self.over, self.interrupted = True, done.stop["signal"]
+        self.interrupts.obey()
 
     def _show(self, events: Generator[Event, None, None]) -> Done | None:
         view = make_view(self.screen, self.thinking, markdown=self.settings.chat.markdown)

@@ -58,6 +58,9 @@ class Interrupts:
             with suppress(TypeError):
                 signal.signal(signal.SIGINT, before)
             signal.set_wakeup_fd(woken)
+
+    def obey(self) -> None:
+        """Leave now, when the process was told to while the model answered."""
         if self._noted not in (None, "SIGINT"):
             raise Leave(signal.Signals[str(self._noted)])
 

@@ -97,17 +97,18 @@ def test_killed_at_any_moment(mlxctl: Program, tiny: Tiny) -> None:
     assert done.code == 0 and len(turns(mlxctl, "k")) // 2 == known + 1
 
 
-def test_interrupted_in_a_pipe(mlxctl: Program, tiny: Tiny) -> None:
-    """Without a terminal Ctrl-C ends it, with what came kept."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupted_in_a_pipe(number: int, mlxctl: Program, tiny: Tiny) -> None:
+    """Without a terminal Ctrl-C ends it too; what came is kept."""
     chat = mlxctl.popen("chat", "--model", tiny("llama"), "--session", "i", "-m", "100000",
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
     assert chat.stdin is not None and chat.stdout is not None
     chat.stdin.write(b"Go on\nAnd on\n")
     chat.stdin.flush()
     os.read(chat.stdout.fileno(), 1)
-    chat.send_signal(signal.SIGINT)
+    chat.send_signal(number)
     chat.communicate(timeout=60)
-    assert chat.returncode == 130
+    assert chat.returncode == 128 + number
     assert [said["role"] for said in turns(mlxctl, "i")] == ["user", "assistant"] and turns(mlxctl, "i")[1]["cut"]
 
 
