@@ -2,45 +2,29 @@
 
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mlxctl import profiles, texts
+from mlxctl import texts
 from mlxctl.chat import sessions
 from mlxctl.chat.answer import make_view
+from mlxctl.chat.asked import Asked
 from mlxctl.chat.conversation import Conversation
 from mlxctl.chat.interrupt import Interrupts
+from mlxctl.chat.keeping import Keeper
 from mlxctl.chat.screen import Screen
 from mlxctl.chat.sessions import Saved
-from mlxctl.errors import CacheError, MlxctlError, UsageError
+from mlxctl.errors import MlxctlError, UsageError
 from mlxctl.events import Done, Event, Notice, Progress, Token
 from mlxctl.output import stats
-from mlxctl.profiles import Resolved
 from mlxctl.settings import Settings
 
 if TYPE_CHECKING:
     from mlxctl.engine.engine import Engine
 
-_SMALL = 256_000_000  # bytes of a cache that is written after each turn; larger ones when the chat ends
 _SLOW_S = 1.0  # from where on the reading of a prompt is shown
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What settings were asked for: flags by key, a profile, and keys that shall not count in it."""
-
-    values: Mapping[str, Any]
-    profile: str | None
-    unset: Sequence[str] = ()
-
-    def resolve(self, environ: Mapping[str, str]) -> Resolved:
-        """The settings, layered and checked. Raises UsageError."""
-        resolved = profiles.resolve(self.values, environ, self.profile, self.unset)
-        list(profiles.enforce(resolved))  # what it warns of is said when the model is there
-        return resolved
 
 
 class Chat:
@@ -57,12 +41,7 @@ class Chat:
         self.over = False
         self.interrupted: str | None = None  # the signal that ended a chat without a terminal
         self.draft = ""  # what the next line to edit begins with
-        self.name: str | None = None  # of the session; None where nothing is kept
-        self.automatic = False
-        self._keep = keep
-        self._lock = ExitStack()
-        self._identity: dict[str, Any] = {}
-        self._cached: list[int] = []  # the tokens in the cache file
+        self.keeper = Keeper(screen.say, keep=keep)
         self._told: set[str] = set()  # what was said already
         self._used = 0  # tokens of the conversation
 
@@ -71,16 +50,17 @@ class Chat:
         self.resolved = self.asked.resolve(self.environ)
         settings = self.resolved.settings
         self.thinking = {"show": "show", "hide": "hide", "stderr": "hide"}[settings.output.thinking]
+        if self.screen.interactive:
+            self.screen.say(f"loading {settings.model_id}")
         self.conversation = Conversation(self._load(settings), _with_system(settings))
         if settings.cache.name is not None or settings.cache.auto:
             self.screen.say("[cache] of the profile does nothing here: a session keeps its own")
         if saved is not None:
-            self._go_on_with(saved)
+            with self.keeper.moving_to(saved.name, automatic=saved.automatic):
+                self.keeper.take_up(saved, self.conversation)
             return
         self.conversation.attached = "".join(map(texts.before, map(texts.read_file, settings.prompt.files)))
-        if self._keep:
-            self.name, self.automatic = name or sessions.automatic_name(), name is None
-            self._hold(self.name)
+        self.keeper.begin(name)
 
     @property
     def engine(self) -> "Engine":
@@ -93,8 +73,13 @@ class Chat:
         return self.conversation.settings
 
     def ask(self, text: str) -> None:
-        """Have a text answered."""
-        self.turn(self.conversation.ask(text, self.interrupts.asked))
+        """Have a text answered; where that comes to nothing, it stands ready to be sent again."""
+        before = len(self.conversation.said)
+        try:
+            self.turn(self.conversation.ask(text, self.interrupts.asked))
+        finally:
+            if len(self.conversation.said) == before:
+                self.draft = text
 
     def turn(self, events: Generator[Event, None, None]) -> None:
         """Show an answer while it comes, then keep the conversation."""
@@ -160,7 +145,7 @@ class Chat:
             f"{used}/{limit} tokens" if limit else f"{used} tokens",
             f"{len(held.ids)} cached" if held else "no cache",
             f"{rate:.1f} tok/s" if rate else "",
-            self.name or "not kept",
+            self.keeper.name or "not kept",
         ]
 
     def measure(self) -> None:
@@ -173,15 +158,17 @@ class Chat:
         self.save(last=True)
         self.conversation.clear()
         self.conversation.forget()
-        self.last, self._used, self._cached = None, 0, []
-        if self.name is not None:
-            self.name, self.automatic = sessions.automatic_name(), True
-            self._hold(self.name)
+        self.last, self._used = None, 0
+        self.keeper.begin(None)
 
     # Settings
 
     def change(self, asked: Asked) -> None:
         """Go on under other settings. Raises MlxctlError, and all is as it was."""
+        self._apply(asked)
+        self.save()
+
+    def _apply(self, asked: Asked) -> None:
         resolved = asked.resolve(self.environ)
         new, old = _with_system(resolved.settings), self.settings
         if _of_model(new) == _of_model(old):
@@ -191,7 +178,7 @@ class Chat:
         if (new.kv, new.chat.on_full) != (old.kv, old.chat.on_full):
             self.conversation.forget()
         self.conversation.settings, self.asked, self.resolved = new, asked, resolved
-        self.save()
+        self._told.clear()
 
     def set(self, values: Mapping[str, Any], *, unset: Sequence[str] = ()) -> None:
         """Change some settings; those of `unset` are as if nobody had set them here."""
@@ -201,7 +188,6 @@ class Chat:
     def _load(self, settings: Settings) -> "Engine":
         from mlxctl.engine.engine import Engine
 
-        self._identity = {}
         return Engine.load(settings, self.screen.say)
 
     def _exchange(self, settings: Settings) -> None:
@@ -226,123 +212,22 @@ class Chat:
 
     def save(self, *, last: bool = False) -> None:
         """Keep the conversation. last: the chat ends, so that a large cache is written, too."""
-        if self.name is None or not (self.conversation.said or sessions.exists(self.name)):
-            return
-        sessions.write(self._saved(self.name))
-        try:
-            self._save_cache(self.name, last)
-        except MlxctlError as error:
-            self.screen.say(f"the cache of this session was not written: {error.message}")
-
-    def keep_as(self, name: str) -> None:
-        """Call this session so from now on. Raises UsageError where there is one of that name."""
-        if sessions.exists(name):
-            raise UsageError(f"session {name}: there is one already")
-        old = self.name
-        self._hold(name)
-        self.name, self.automatic = name, False
-        if old is not None and sessions.exists(old):
-            sessions.rename(old, name)
-        self.save()
-
-    def branch(self, name: str | None) -> None:
-        """Go on in a copy; this session stays as it is."""
-        if name is not None and sessions.exists(name):
-            raise UsageError(f"session {name}: there is one already")
-        name, self.automatic = name or sessions.automatic_name(), name is None
-        self._hold(name)
-        self.name, self._cached = name, []
-        self.save()
+        self.keeper.save(self.conversation, self.asked, last=last)
 
     def load(self, name: str) -> None:
-        """Leave this session and go on with another."""
+        """Leave this session and go on with another. Raises MlxctlError, and all is as it was."""
         saved = sessions.read(name)
-        if name == self.name:
+        if name == self.keeper.name:
             raise UsageError(f"session {name}: it is open already")
         self.save(last=True)
-        before = self.asked
-        self.change(Asked(saved.values, saved.profile, saved.unset))
-        try:
-            self._go_on_with(saved)
-        except MlxctlError:
-            self.change(before)
-            raise
+        with self.keeper.moving_to(saved.name, automatic=saved.automatic):
+            self._apply(Asked.of(saved))
+        self.keeper.take_up(saved, self.conversation)
 
     def leave(self) -> None:
         """The chat ends."""
         self.over = True
         self.save(last=True)
-        self._lock.close()
-
-    def _saved(self, name: str) -> Saved:
-        conversation = self.conversation
-        return Saved(
-            name=name,
-            said=conversation.said,
-            attached=conversation.attached,
-            dropped=conversation.dropped,
-            profile=self.asked.profile,
-            values=dict(self.asked.values),
-            unset=list(self.asked.unset),
-            model=self.settings.model_id,
-            fingerprint=self.engine.fingerprint,
-            automatic=self.automatic,
-        )
-
-    def _hold(self, name: str) -> None:
-        """Keep other chats from this session, and let go of the one before."""
-        lock = ExitStack()
-        lock.enter_context(sessions.held(name))
-        self._lock.close()
-        self._lock = lock
-
-    def _go_on_with(self, saved: Saved) -> None:
-        if self._keep:
-            self._hold(saved.name)
-            self.name, self.automatic = saved.name, saved.automatic
-        conversation = self.conversation
-        conversation.forget()
-        conversation.said, conversation.dropped = list(saved.said), saved.dropped
-        conversation.attached = saved.attached
-        self._cached = []
-        if saved.fingerprint != self.engine.fingerprint:
-            self.screen.say(f"this session was begun with {saved.model}, or another version of it")
-        self._restore(saved.name)
-
-    def _restore(self, name: str) -> None:
-        """Take the cache from the disk, where there is one that holds; else it is computed anew."""
-        from mlxctl.caches import identity, named
-        from mlxctl.caches.meta import misfit
-
-        path = sessions.cache_of(name)
-        if not path.exists():
-            return
-        try:
-            found = named.read_file(name, path)
-            self._identity = self._identity or identity.of_engine(self.engine)
-            reason = misfit(found.meta, self._identity, self.settings)
-            if reason or not self.engine.fits(found.prefix):
-                raise CacheError(reason or "it does not hold what this model makes")
-        except CacheError as error:
-            self.screen.say(f"the cache of this session is not used: {error.message}")
-            return
-        self._cached = found.meta.ids
-        self.conversation.hold(found.prefix)
-
-    def _save_cache(self, name: str, last: bool) -> None:
-        from mlxctl.caches import identity, named
-        from mlxctl.caches.meta import describe
-        from mlxctl.engine import kv
-
-        prefix = self.conversation.held()
-        if prefix is None or not prefix.ids or prefix.ids == self._cached:
-            return
-        if kv.measure(prefix.caches)[0] > _SMALL and not last:
-            return
-        self._identity = self._identity or identity.of_engine(self.engine)
-        meta = describe(self.engine, self._identity, prefix, [], self.settings)
-        named.write(sessions.cache_of(name), prefix, meta)
-        self._cached = [*prefix.ids]
 
 
 class _Reading:
@@ -354,7 +239,7 @@ class _Reading:
         self._shown = False
 
     def update(self, event: Progress) -> None:
-        if self._screen.interactive and event.total > 1 and time.monotonic() - self._started > _SLOW_S:
+        if self._screen.movable and event.total > 1 and time.monotonic() - self._started > _SLOW_S:
             self._screen.err.write(f"\rreading … {100 * event.done // event.total} %")
             self._shown = True
 

@@ -73,22 +73,25 @@ class Conversation:
         """What the model is shown of it."""
         return _messages(self.settings, self.said[self.dropped :])
 
-    def ask(self, text: str, cancel: "Cancel") -> Generator[Event, None, None]:
+    def ask(self, text: str, cancel: "Cancel", *, at: int | None = None) -> Generator[Event, None, None]:
         """Say something and have it answered: yields what `Engine.stream` yields.
 
-        Raises what that raises; then, and when it is cancelled before a token came, the question counts as not asked.
+        at: in the place of this message and all after it. Raises what the engine raises; then, and when it is cancelled
+        before a token came, all is as it was.
         """
-        before = list(self.said)
-        self.said.append(Said("user", self.attached + text))
+        before, dropped = list(self.said), self.dropped
+        attached = self.attached if at is None else ""
+        self.said = [*before[:at], Said("user", attached + text)]
+        self.dropped = min(dropped, len(self.said) - 1)
         try:
             yield from self._make_room()
             yield from self._answer(cancel, self.settings)
         except BaseException:
-            self.said = before
+            self.said, self.dropped = before, dropped
             raise
         if self.said[-1].role == "user":
-            self.said = before
-        else:
+            self.said, self.dropped = before, dropped
+        elif at is None:
             self.attached = ""
 
     def again(self, cancel: "Cancel") -> Generator[Event, None, None]:
@@ -210,8 +213,11 @@ class Conversation:
 
     def _make_room(self) -> Generator[Event, None, None]:
         """Do what `chat.on_full` says when the context is full, and warn before."""
-        room, choice = self.room(), self.settings.chat.on_full
-        if room.limit is None or room.share < NEAR or choice == "rotate":
+        choice = self.settings.chat.on_full
+        if self.engine.facts.context is None or choice == "rotate":
+            return
+        room = self.room()
+        if room.limit is None or room.share < NEAR:
             return
         full = room.used + _LEAST > room.limit
         if choice == "drop-oldest" and full:

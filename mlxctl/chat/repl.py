@@ -61,6 +61,8 @@ def handle(chat: "Chat", line: str) -> None:
         chat.screen.say(error.message)
         if error.hint:
             chat.screen.say(f"  {error.hint}")
+    except KeyboardInterrupt:
+        chat.screen.say("stopped")
 
 
 def is_open(text: str) -> bool:

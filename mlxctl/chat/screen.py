@@ -13,7 +13,7 @@ _RESET, _DIM, _BOLD = "\x1b[0m", "\x1b[2m", "\x1b[1m"
 class Screen:
     """out, err: take text as it is, escape codes too. drawn: out is a terminal. styled: colours are wanted there.
 
-    interactive: a person types. quiet: nothing but answers and faults is said.
+    interactive: a person types. movable: where that is, the cursor can be moved.
     """
 
     out: Sink
@@ -21,6 +21,7 @@ class Screen:
     interactive: bool
     drawn: bool
     styled: bool
+    movable: bool = False
 
     def answer(self, text: str) -> None:
         """A piece of an answer."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from mlxctl import paths
+from mlxctl import options, paths
 from mlxctl.chat.conversation import Said
 from mlxctl.errors import ResourceError, UsageError, did_you_mean, nearest
 from mlxctl.options import named
@@ -100,6 +100,13 @@ def read(name: str) -> Saved:
         raise UsageError(f"session {named(name)}: {path}: {error.strerror}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise UsageError(f"session {named(name)}: {path} is damaged, and left as it is") from None
+    for key, value in found.values.items():
+        try:
+            options.check(options.by_key()[key], value)
+        except (KeyError, ValueError):
+            raise UsageError(
+                f"session {named(name)}: {path}: {named(key)} is no setting, or has no such value"
+            ) from None
     if found.name != name:  # a file system to which "a" is "A"
         raise UsageError(f"session {named(name)}: it is called {named(found.name)}")
     return found

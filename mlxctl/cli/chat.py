@@ -36,7 +36,8 @@ def command(app: App, /, profile: str | None, unset: tuple[str, ...], session: s
     a terminal each line of stdin is a question, and stdout holds the answers.
     """
     from mlxctl.chat import plain, sessions
-    from mlxctl.chat.chat import Asked, Chat
+    from mlxctl.chat.asked import Asked
+    from mlxctl.chat.chat import Chat
     from mlxctl.chat.interrupt import Leave
 
     app.stdout.require()
@@ -80,4 +81,5 @@ def _screen(app: App, interactive: bool) -> Any:
     drawn = app.stdout.isatty() and app.environ.get("TERM") != "dumb"
     styled = interactive and not app.environ.get("NO_COLOR") and app.environ.get("TERM") != "dumb"
     err = Err(2, app.stderr.encoding, raw=True) if interactive else app.stderr
-    return Screen(Out(1, raw=True) if drawn else app.stdout, err, interactive, drawn, styled)
+    out = Out(1, raw=True) if drawn else app.stdout
+    return Screen(out, err, interactive, drawn, styled, movable=interactive and app.environ.get("TERM") != "dumb")

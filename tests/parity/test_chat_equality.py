@@ -47,7 +47,8 @@ def begun(said: Any) -> dict[str, str]:
 @pytest.fixture(params=[*KINDS, "draft"])
 def lab(request: pytest.FixtureRequest, tiny: Callable[[str], str], tmp_path: Path) -> Iterator[Lab]:
     """Each kind of cache."""
-    from mlxctl.chat.chat import Asked, Chat
+    from mlxctl.chat.asked import Asked
+    from mlxctl.chat.chat import Chat
     from mlxctl.chat.screen import Screen
     from mlxctl.engine.engine import Engine
 

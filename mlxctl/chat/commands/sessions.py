@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 @command("/save NAME")
 def save(chat: "Chat", words: str) -> None:
     """Call this session NAME; it is kept after every answer in any case."""
-    chat.keep_as(words)
+    chat.keeper.rename(words)
+    chat.save()
     chat.screen.say(f"session {words}")
 
 
@@ -27,8 +28,9 @@ def load(chat: "Chat", words: str) -> None:
 @command("/branch [NAME]")
 def branch(chat: "Chat", words: str) -> None:
     """Go on in a copy of this session; this one stays as it is."""
-    chat.branch(words or None)
-    chat.screen.say(f"session {chat.name}")
+    chat.keeper.branch(words or None)
+    chat.save()
+    chat.screen.say(f"session {chat.keeper.name}")
 
 
 @command("/sessions")
@@ -37,6 +39,6 @@ def sessions(chat: "Chat", words: str) -> None:
     found = kept.entries()
     for entry in found:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used))
-        chat.screen.show(f"{'*' if entry.name == chat.name else ' '} {when}  {entry.name}")
+        chat.screen.show(f"{'*' if entry.name == chat.keeper.name else ' '} {when}  {entry.name}")
     if not found:
         chat.screen.say("none is kept yet")

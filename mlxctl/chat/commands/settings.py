@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlxctl import options
 from mlxctl.chat.answer import MODES
-from mlxctl.chat.chat import Asked
+from mlxctl.chat.asked import Asked
 from mlxctl.chat.commands import command, one_of
 from mlxctl.errors import UsageError, did_you_mean, nearest
 from mlxctl.options import Option
@@ -100,7 +100,8 @@ def settings(chat: "Chat", words: str) -> None:
     """Show the settings that are not the defaults, and where each comes from."""
     found = [(key, value) for key, value in sorted(chat.resolved.values.items()) if value.layer != "default"]
     for key, value in found:
-        chat.screen.show(f"{key} = {encode(value.value)}  # {value.origin}")
+        origin = "set here" if key in chat.asked.values else value.origin
+        chat.screen.show(f"{key} = {encode(value.value)}  # {origin}")
     if not found:
         chat.screen.say("all are the defaults")
 

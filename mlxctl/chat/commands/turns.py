@@ -90,13 +90,13 @@ def edit(chat: "Chat", words: str) -> None:
     which = number("/edit", words, len(asked))
     if which > len(asked):
         raise UsageError(f"/edit: there are {len(asked)} questions")
-    before = chat.conversation.said[asked[which - 1]].content
+    place = asked[which - 1]
+    before = chat.conversation.said[place].content
     text = edited(before, chat.environ)
     if text == before or not text.strip():
         chat.screen.say("nothing was changed")
         return
-    chat.conversation.undo(len(asked) - which + 1)
-    chat.ask(text)
+    chat.turn(chat.conversation.ask(text, chat.interrupts.asked, at=place))
 
 
 @command("/copy")
