@@ -334,8 +334,9 @@ _mlxctl_flags() {
             --extra-eos-token -qa --quantize-activations --no-quantize-activations --draft-model
             --num-draft-tokens --dtype --system-prompt --system-file --prefill-response -f --file
             --ignore-chat-template --no-ignore-chat-template --use-default-chat-template
-            --no-use-default-chat-template -p --prompt --messages --chat-template-config --think --no-think
-            --escapes --allow-special --offline --no-offline -h --help'
+            --no-use-default-chat-template --max-kv-size --kv-bits --kv-group-size --quantized-kv-start -p
+            --prompt --messages --chat-template-config --think --no-think --escapes --allow-special --offline
+            --no-offline -h --help'
         ;;
     cache/rm)
         flags='-h --help'
@@ -603,8 +604,9 @@ _mlxctl_flag_value() {
         value='models'
         ;;
     cache/explain/--revision | cache/explain/--extra-eos-token | cache/explain/--num-draft-tokens | \
-        cache/explain/--system-prompt | cache/explain/--prefill-response | cache/explain/-p | \
-        cache/explain/--prompt | cache/explain/--chat-template-config)
+        cache/explain/--system-prompt | cache/explain/--prefill-response | cache/explain/--max-kv-size | \
+        cache/explain/--quantized-kv-start | cache/explain/-p | cache/explain/--prompt | \
+        cache/explain/--chat-template-config)
         value='nothing'
         ;;
     cache/explain/--adapter-path)
@@ -615,6 +617,12 @@ _mlxctl_flag_value() {
         ;;
     cache/explain/--system-file | cache/explain/-f | cache/explain/--file | cache/explain/--messages)
         value='paths'
+        ;;
+    cache/explain/--kv-bits)
+        value='words 2 3 4 5 6 8'
+        ;;
+    cache/explain/--kv-group-size)
+        value='words 32 64 128'
         ;;
     cache/prune/--max-bytes | cache/prune/--older-than)
         value='nothing'

@@ -112,7 +112,8 @@ def for_prompt(settings: Settings, facts: ModelFacts, prompt_tokens: int) -> Ite
     limit, start = settings.generation.max_tokens, settings.kv.quantized_kv_start
     if facts.context is not None and prompt_tokens >= facts.context and not _is_bounded(settings, facts):
         yield Finding(f"the prompt has {prompt_tokens} tokens, the context of {facts.id} {facts.context}"
-                      " (--max-tokens sets a limit of your own and goes on)", fatal=limit is None)  # fmt: skip
+                      + (" (--max-tokens sets a limit of your own and goes on)" if limit is None
+                         else ": it goes on beyond it, for --max-tokens is given"), fatal=limit is None)  # fmt: skip
     if settings.kv.kv_bits is not None and limit is not None and 0 < limit <= start - prompt_tokens:
         yield Finding(f"kv_bits: nothing will be quantized, the run ends before quantized_kv_start ({start} tokens)")
 

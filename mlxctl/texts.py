@@ -22,6 +22,14 @@ def read_file(path: str) -> str:
         raise UsageError(f"{path}: {error.strerror}") from None
 
 
+def size(count: int) -> str:
+    """Bytes as a person reads them: "35.1 MB"."""
+    number, units = float(count), ["bytes", "kB", "MB", "GB", "TB"]
+    while number >= 1000 and len(units) > 1:
+        number, units = number / 1000, units[1:]
+    return f"{number:.0f} {units[0]}" if units[0] == "bytes" else f"{number:.1f} {units[0]}"
+
+
 def before(text: str) -> str:
     """A text as it stands before another: a blank line apart."""
     return text.rstrip("\n") + "\n\n"

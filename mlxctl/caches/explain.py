@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlxctl.caches.meta import Meta
+from mlxctl.caches import identity
+from mlxctl.caches.meta import Meta, misfit
+from mlxctl.errors import MlxctlError
 from mlxctl.events import Message
 from mlxctl.settings import Settings
 
@@ -14,6 +16,14 @@ _END = "the text goes on at once, and the tokenizer joins its end with what foll
 def causes(meta: Meta, messages: Sequence[Message], settings: Settings, tokenizer: Any) -> list[str]:
     """What makes the ids of a prompt differ from those of a cache, in words; one cause at least."""
     return list(_causes(meta, messages, settings, tokenizer)) or [_END]
+
+
+def refused(meta: Meta, settings: Settings) -> str | None:
+    """Why a run could not use the cache at all, as far as that can be told without loading the model."""
+    try:
+        return misfit(meta, identity.expected(settings, meta), settings)
+    except MlxctlError as error:
+        return error.message
 
 
 def _causes(meta: Meta, messages: Sequence[Message], settings: Settings, tokenizer: Any) -> Iterator[str]:
@@ -46,7 +56,7 @@ def _first_difference(meta: Meta, messages: Sequence[Message]) -> str | None:
         if (one == other) or (last and other.startswith(one)):
             continue
         place = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-        exactly = _part(meta, place) if last else f", character {place}"
+        exactly = _part(meta, place) if number == meta.parts_of else f", character {place}"
         return f"{where}{exactly}: {_around(one, place)} in the cache, {_around(other, place)} here"
     return None
 

@@ -44,7 +44,7 @@ def expected(settings: Settings, meta: "Meta") -> dict[str, Any]:
         paths.expand(model.adapter_path) if model.adapter_path is not None else None,
         folder(model.draft_model) if model.draft_model is not None else None,
     )
-    dtype = meta.identity.get("dtype") if model.dtype == meta.made_with.dtype else model.dtype
+    dtype = meta.identity.get("dtype") if model.dtype in ("auto", "native") else model.dtype
     return {**files, "dtype": dtype, "quantize_activations": model.quantize_activations,
             "layers": meta.identity.get("layers")}  # fmt: skip
 

@@ -1,15 +1,17 @@
 """What a cache file says of the state that it holds, and whether a run can use it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from mlxctl import paths
 from mlxctl.events import Message
 from mlxctl.profiles import Resolved
 from mlxctl.rules import TEMPLATE_KEYWORDS
 from mlxctl.settings import KV, Model, Settings
+from mlxctl.texts import before
 
 if TYPE_CHECKING:
     from mlxctl.engine.engine import Engine
@@ -25,20 +27,30 @@ _OTHER = {
 }  # fmt: skip
 
 
+class Piece(NamedTuple):
+    """A part of a prompt's text: what it is called, and its file in full where it is one."""
+
+    name: str
+    text: str
+    path: str | None = None
+
+
 class Part(msgspec.Struct, frozen=True):
-    """A part of the last message's text: where it came from, and how many characters it has."""
+    """A piece as it lies in a message, with as many characters, the blank line after it included."""
 
     name: str
     characters: int
+    path: str | None = None
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True):
     """What a file says of the state it holds.
 
     ids: the tokens. messages: the beginning of a conversation; the last text of the user is open to go on. parts: what
-    that text is made of. template, template_hash: arguments and text of the chat template. made_with: the model as it
-    was asked for; upstream_model: as mlx_lm is to find it. identity: what it depends on (`identity.of_engine`).
-    created: ISO 8601. complete: the tokens reach to the end of the text, so that mlx_lm.generate can go on from there.
+    the message number `parts_of` begins with. template, template_hash: arguments and text of the chat template.
+    made_with: the model as it was asked for; upstream_model: as mlx_lm is to find it. identity: what it depends on
+    (`identity.of_engine`). created: ISO 8601. complete: the tokens reach to the end of the text, so that
+    mlx_lm.generate can go on from there.
     """
 
     checksum: str = NO_CHECKSUM
@@ -46,6 +58,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     ids: list[int]
     messages: list[Message]
     parts: list[Part] = []
+    parts_of: int = 0
     template: dict[str, Any] = {}
     template_hash: str | None = None
     ignore_chat_template: bool = False
@@ -59,20 +72,21 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe(engine: "Engine", identity: Mapping[str, Any], prefix: "Prefix", messages: Sequence[Message],
-             settings: Settings, parts: Sequence[tuple[str, str]] = ()) -> Meta:  # fmt: skip
-    """What a file is to say of the state it holds. parts: (name, text) of what the last message's text is made of."""
+             settings: Settings, parts: Sequence[Part] = (), parts_of: int = 0) -> Meta:  # fmt: skip
+    """What a file is to say of the state it holds. parts: of the message of the number `parts_of`."""
     from mlxctl.engine import device
 
     return Meta(
         ids=[*prefix.ids],
         messages=list(messages),
-        parts=[Part(name, len(text.rstrip("\n")) + 2) for name, text in parts],
+        parts=list(parts),
+        parts_of=parts_of,
         template=settings.template_arguments,
         template_hash=engine.template_hash(),
         ignore_chat_template=settings.prompt.ignore_chat_template,
         kv=settings.kv,
-        made_with=settings.model,
-        upstream_model=str(engine.folders[0]) if settings.model_id.startswith("builtin:") else settings.model_id,
+        made_with=_from_anywhere(settings.model),
+        upstream_model=_upstream_name(engine, settings),
         identity=dict(identity),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         complete=bool(messages) and engine.open_turn(messages).ids == prefix.ids,
@@ -80,11 +94,29 @@ def describe(engine: "Engine", identity: Mapping[str, Any], prefix: "Prefix", me
     )
 
 
+def as_parts(pieces: Iterable[Piece]) -> list[Part]:
+    """Pieces of a text as they lie in it."""
+    return [Part(piece.name, len(before(piece.text)), piece.path) for piece in pieces]
+
+
+def _from_anywhere(model: Model) -> Model:
+    """The same model whatever the working directory is."""
+    named = {name: getattr(model, name) for name in ("path", "adapter_path", "draft_model")}
+    local = {name: path for name, path in named.items() if path is not None and paths.is_dir(paths.expand(path))}
+    return msgspec.structs.replace(model, **{name: str(paths.absolute(path)) for name, path in local.items()})
+
+
+def _upstream_name(engine: "Engine", settings: Settings) -> str:
+    name = settings.model_id
+    local = name.startswith("builtin:") or paths.is_dir(paths.expand(name))
+    return str(paths.absolute(str(engine.folders[0]))) if local else name
+
+
 def misfit(meta: Meta, identity: Mapping[str, Any], settings: Settings) -> str | None:
     """Why a cache cannot serve a run of this model with these settings, in words; None when it can."""
     for name, words in _OTHER.items():
         if meta.identity.get(name) != identity[name]:
-            made_by = f" ({meta.made_with.path or meta.upstream_model})" if name == "model" else ""
+            made_by = f", those of {meta.made_with.path or meta.upstream_model}" if name == "model" else ""
             return f"it was made with {words}{made_by}"
     for name in ("kv_bits", "kv_group_size", "quantized_kv_start", "max_kv_size"):
         stored, asked = getattr(meta.kv, name), getattr(settings.kv, name)

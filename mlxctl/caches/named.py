@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[^\W_][\w.+-]{0,99}")
 _SUFFIX = ".safetensors"
 _LONGEST = 200  # bytes, so that a temporary name of it is one too
+_ABANDONED_S = 3600.0
 _PATIENCE_S = 60.0  # for another writer of the same cache
+
+
+def _never() -> None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -119,10 +124,12 @@ def entries() -> list[Entry]:
     return found
 
 
-def write(path: Path, prefix: "Prefix", meta: "Meta", *, instead_of: "Meta | None" = None) -> None:
+def write(path: Path, prefix: "Prefix", meta: "Meta", *, instead_of: "Meta | None" = None,
+          cancel: Callable[[], str | None] = _never) -> None:  # fmt: skip
     """Write a cache file in its place. Raises ResourceError.
 
     instead_of: what the file must still be: another run may have written to it meanwhile, and that is kept.
+    cancel: asked while another writer is waited for.
     """
     from mlxctl.caches import format
 
@@ -130,21 +137,23 @@ def write(path: Path, prefix: "Prefix", meta: "Meta", *, instead_of: "Meta | Non
         if instead_of is not None and format.read_meta(path) != instead_of:
             raise CacheError(f"{path}: another run has written to it meanwhile, and that is kept")
 
-    save(path, lambda aside: format.write(aside, prefix, meta), check)
+    save(path, lambda aside: format.write(aside, prefix, meta), check, cancel)
 
 
-def save(path: Path, write: Callable[[Path], None], check: Callable[[], None] = lambda: None) -> None:
+def save(path: Path, write: Callable[[Path], None], check: Callable[[], object] = _never,
+         cancel: Callable[[], str | None] = _never) -> None:  # fmt: skip
     """Have a cache written and put in its place in one step. Raises ResourceError.
 
     write: makes the file at the path that it is given. check: may refuse, when no other writer can change anything any
     more. One writer at a time; whoever reads meanwhile has the old file.
     """
+    path = path.resolve()  # a link stays a link
+    aside = path.with_name(f".{path.stem}.{os.getpid()}.tmp{_SUFFIX}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _locked(path):
+        with _locked(path, cancel):
             _sweep(path)
             check()
-            aside = path.with_name(f".{path.stem}.{os.getpid()}.tmp{_SUFFIX}")
             try:
                 os.close(os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600))  # the library keeps the mode
                 write(aside)
@@ -152,6 +161,8 @@ def save(path: Path, write: Callable[[Path], None], check: Callable[[], None] = 
                 sync(path.parent)
             finally:
                 aside.unlink(missing_ok=True)
+    except ResourceError as error:
+        raise ResourceError(error.message.replace(str(aside), str(path))) from error
     except OSError as error:
         raise ResourceError(f"{path}: {error.strerror}") from error
 
@@ -177,7 +188,7 @@ def remove(path: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, cancel: Callable[[], str | None] = _never) -> Iterator[None]:
     """Keep other writers of this file waiting; the locks lie apart, for a lock's file cannot be removed safely."""
     from filelock import FileLock, Timeout
 
@@ -185,10 +196,15 @@ def _locked(path: Path) -> Iterator[None]:
     locks.mkdir(parents=True, exist_ok=True, mode=0o700)
     name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]
     lock = FileLock(locks / f"{name}.lock")
-    try:
-        lock.acquire(timeout=_PATIENCE_S)
-    except Timeout:
-        raise ResourceError(f"{path}: somebody else has been writing it for {_PATIENCE_S:.0f} seconds") from None
+    end = time.monotonic() + _PATIENCE_S
+    while not lock.is_locked:
+        with suppress(Timeout):
+            lock.acquire(timeout=0.2)
+        if cancel() is not None:
+            lock.release()
+            raise CacheError("interrupted")
+        if not lock.is_locked and time.monotonic() > end:
+            raise ResourceError(f"{path}: somebody else has been writing it for {_PATIENCE_S:.0f} seconds")
     try:
         yield
     finally:
@@ -199,7 +215,9 @@ def _sweep(path: Path) -> None:
     """Remove what killed writers left behind: of this cache, whose lock is ours, and of others, by their pid."""
     for left in path.parent.glob(f".*.tmp{_SUFFIX}"):
         stem, _, pid = left.name.removesuffix(f".tmp{_SUFFIX}").rpartition(".")
-        if stem == f".{path.stem}" or (pid.isdecimal() and not _is_alive(int(pid))):
+        # The folder may be shared: a process of another machine is not seen here, but no file is written for so long.
+        gone = pid.isdecimal() and not _is_alive(int(pid)) and time.time() - left.stat().st_mtime > _ABANDONED_S
+        if stem == f".{path.stem}" or gone:
             left.unlink(missing_ok=True)
 
 

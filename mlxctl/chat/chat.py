@@ -14,6 +14,7 @@ from mlxctl.chat.asked import Asked
 from mlxctl.chat.conversation import Conversation
 from mlxctl.chat.interrupt import Interrupts
 from mlxctl.chat.keeping import Keeper
+from mlxctl.chat.keys import Keys
 from mlxctl.chat.screen import Screen
 from mlxctl.chat.sessions import Saved
 from mlxctl.errors import MlxctlError, UsageError
@@ -35,6 +36,7 @@ class Chat:
         self.environ = environ
         self.asked = asked
         self.interrupts = Interrupts()
+        self.keys = Keys()
         self.last: Done | None = None
         self.thinking = "show"
         self.multi = False
@@ -155,11 +157,12 @@ class Chat:
 
     def begin_anew(self) -> None:
         """An empty conversation, in a session of its own."""
-        self.save(last=True)
+        if self.conversation.said:
+            self.save(last=True)
+            self.keeper.begin(None)
         self.conversation.clear()
         self.conversation.forget()
         self.last, self._used = None, 0
-        self.keeper.begin(None)
 
     # Settings
 
@@ -195,18 +198,21 @@ class Chat:
         from mlxctl.engine.loader import open_source
 
         open_source(settings, self.screen.say)  # what can be told without its weights
-        old = self.conversation
-        before, said, attached, dropped = old.settings, old.said, old.attached, old.dropped
-        del self.conversation, old
+        self.conversation.forget()
+        self.conversation.engine = None  # type: ignore[assignment] # for a moment
+        fault: MlxctlError | None = None
         try:
-            self._begin(settings, said, attached, dropped)
-        except BaseException:
-            self._begin(before, said, attached, dropped)
-            raise
-
-    def _begin(self, settings: Settings, said: list[Any], attached: str, dropped: int) -> None:
-        self.conversation = Conversation(self._load(settings), settings, said)
-        self.conversation.attached, self.conversation.dropped = attached, dropped
+            self.conversation.engine = self._load(settings)
+        except MlxctlError as error:
+            fault = error.with_traceback(None)  # whose frames hold what was loaded
+        if fault is None:
+            return
+        try:
+            self.conversation.engine = self._load(self.settings)
+        except MlxctlError as error:
+            self.over = True
+            raise MlxctlError(f"{fault.message}; nor could the model before be loaded again: {error.message}") from None
+        raise fault
 
     # Keeping
 
@@ -227,7 +233,8 @@ class Chat:
     def leave(self) -> None:
         """The chat ends."""
         self.over = True
-        self.save(last=True)
+        if self.conversation.engine is not None:
+            self.save(last=True)
 
 
 class _Reading:

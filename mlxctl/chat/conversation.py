@@ -5,8 +5,9 @@ edited or asked again is forgotten by itself.
 """
 
 import zlib
+from bisect import bisect_left
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -148,12 +149,9 @@ class Conversation:
         self._held = prefix
 
     def _answer(self, cancel: "Cancel", settings: Settings) -> Generator[Event, None, None]:
-        from mlxctl.engine import kv
-
         engine, settings = self.engine, self._bounded(settings)
         continued = self.said[-1] if self.said[-1].role == "assistant" else None
-        # A snapshot may be needed again, a state that cannot be cut else only once.
-        prefixes = [*([self._held] if self._held else []), *map(kv.copied, self._snapshots)]
+        prefixes = [*([self._held] if self._held else []), *self._snapshots]
         stream = engine.stream(
             _messages(settings, self._turns(continued)), settings=settings, prefixes=prefixes, shared="",
             any_split=settings.chat.on_full == "rotate", cancel=cancel,
@@ -200,7 +198,7 @@ class Conversation:
         if running is None:
             return
         if running.snapshot is not None:
-            self._snapshots = [running.snapshot]
+            self._snapshots = [replace(running.snapshot, stays=True)]  # where caches cannot step back, again and again
         self._held = running.prefix() or (self._held if self._held and self._held.ids else None)
 
     def _bounded(self, settings: Settings) -> Settings:
@@ -232,9 +230,13 @@ class Conversation:
         """Show the model less of the beginning, whole turns, until a part of the context is free."""
         before = self.dropped
         starts = [number for number, said in enumerate(self.said) if said.role == "user" and number > self.dropped]
-        for self.dropped in starts:
-            if self.room().used <= limit * (1 - _FREE):
-                break
+
+        def is_enough(start: int) -> bool:
+            self.dropped = start
+            return self.room().used <= limit * (1 - _FREE)
+
+        first = bisect_left(starts, True, key=is_enough)
+        self.dropped = starts[min(first, len(starts) - 1)] if starts else before
         if (used := self.room().used) + _LEAST > limit:
             self.dropped = before
             raise UsageError(f"this message is too long: {used} of {limit} tokens with nothing before it")

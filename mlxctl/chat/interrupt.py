@@ -1,10 +1,11 @@
 """Ctrl-C while the model answers: the first asks the answer to end, another one ends the chat if that takes long."""
 
 import os
+import select
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -24,6 +25,8 @@ class Interrupts:
     """Signals of a chat. Between `answering` and its end SIGINT is noted; elsewhere it is a KeyboardInterrupt."""
 
     def __init__(self) -> None:
+        self.tidy: Callable[[], None] = lambda: None  # leaves the terminal as it was, when there is no other way
+        self._reader = -1
         self._noted: str | None = None
         self._first: float | None = None  # when the answer was asked to end
         self._wakeup = -1
@@ -31,13 +34,13 @@ class Interrupts:
 
     def install(self) -> None:
         """Take over the signals that are not ignored."""
-        reader, writer = os.pipe()
-        os.set_blocking(writer, False)
-        self._wakeup = writer
+        self._reader, self._wakeup = os.pipe()
+        os.set_blocking(self._wakeup, False)
+        os.set_blocking(self._reader, False)
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._end)
-        threading.Thread(target=self._watch, args=(reader,), daemon=True).start()
+        threading.Thread(target=self._watch, daemon=True).start()
 
     def asked(self) -> str | None:
         """The name of the signal that asked the answer to end."""
@@ -46,6 +49,8 @@ class Interrupts:
     @contextmanager
     def answering(self) -> Iterator[None]:
         """While the model answers."""
+        while select.select([self._reader], [], [], 0)[0]:
+            os.read(self._reader, 1)  # what came when nobody was answering
         self._noted, self._first, self._answering = None, None, True
         before = signal.getsignal(signal.SIGINT)
         woken = signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
@@ -72,15 +77,24 @@ class Interrupts:
             raise Leave(number)
         self._noted = signal.Signals(number).name
 
-    def _watch(self, reader: int) -> None:
+    def _leave(self, number: int) -> None:
+        self.tidy()
+        os._exit(128 + number)
+
+    def _watch(self) -> None:
         """A thread of its own, which the library does not keep from running: deep inside it nobody listens."""
         while True:
-            number = os.read(reader, 1)[0]
-            if number in (signal.SIGTERM, signal.SIGHUP):
-                time.sleep(_LEAVE_S)
-                os._exit(128 + number)
-            if number == signal.SIGINT and self._answering:
-                now = time.monotonic()
-                if self._first is not None and now - self._first > _PATIENCE_S:
-                    os._exit(128 + number)
-                self._first = self._first or now
+            select.select([self._reader], [], [])
+            with suppress(BlockingIOError):
+                self._heed(os.read(self._reader, 1)[0])
+
+    def _heed(self, number: int) -> None:
+        if number in (signal.SIGTERM, signal.SIGHUP):
+            time.sleep(_LEAVE_S)
+            if self._answering:
+                self._leave(number)
+        elif number == signal.SIGINT and self._answering:
+            now = time.monotonic()
+            if self._first is not None and now - self._first > _PATIENCE_S:
+                self._leave(number)
+            self._first = self._first or now

@@ -1,7 +1,7 @@
 """Keeping a conversation: its name, the lock on it, its file, and the cache beside that."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mlxctl.chat import sessions
@@ -31,8 +31,7 @@ class Keeper:
     def begin(self, name: str | None) -> None:
         """A new session; one of no name is called by the time."""
         if self._keep:
-            with self.moving_to(name or sessions.automatic_name(), automatic=name is None):
-                pass
+            self._move(name)
 
     @contextmanager
     def moving_to(self, name: str, *, automatic: bool = False) -> Iterator[None]:
@@ -56,8 +55,16 @@ class Keeper:
         """Go on in a copy; the session stays as it is. Raises UsageError where there is one of that name."""
         if name is not None:
             _require_free(name)
-        with self.moving_to(name or sessions.automatic_name(), automatic=name is None):
-            pass
+        self._move(name)
+
+    def _move(self, name: str | None) -> None:
+        """To a session of this name, or of one that nobody has."""
+        if name is not None:
+            with self.moving_to(name):
+                return
+        for candidate in sessions.automatic_names():
+            with suppress(sessions.InUse), self.moving_to(candidate, automatic=True):
+                return
 
     def save(self, conversation: Conversation, asked: Asked, *, last: bool = False) -> None:
         """Write what was said, and a cache that is small, or when it is the last time. Raises ResourceError."""

@@ -31,6 +31,16 @@ def run(chat: "Chat", *, remember: bool) -> None:
     """Take lines until the person leaves. remember: keep them for the next chat's history."""
     session = _session(chat, remember)
     chat.screen.say("/help lists the commands, Ctrl-D leaves")
+    chat.interrupts.tidy = chat.keys.release
+    chat.keys.hold()
+    try:
+        _take_lines(chat, session)
+        chat.leave()
+    finally:
+        chat.keys.release()
+
+
+def _take_lines(chat: "Chat", session: "PromptSession[str]") -> None:
     while not chat.over:
         draft, chat.draft = chat.draft, ""
         try:
@@ -42,7 +52,6 @@ def run(chat: "Chat", *, remember: bool) -> None:
                 chat.screen.say("Ctrl-D or /exit leaves")
             continue
         handle(chat, line)
-    chat.leave()
 
 
 def handle(chat: "Chat", line: str) -> None:
@@ -180,7 +189,8 @@ def _keys(chat: "Chat") -> KeyBindings:
 def _edit(chat: "Chat", buffer: Buffer) -> None:
     """What is being written, in the person's editor."""
     try:
-        buffer.text = edited(buffer.text, chat.environ)
+        with chat.keys.released():
+            buffer.text = edited(buffer.text, chat.environ)
         buffer.cursor_position = len(buffer.text)
     except MlxctlError as error:
         chat.screen.say(error.message)

@@ -1,5 +1,6 @@
 """Conversations on disk: one file each, written whole after every turn, with the cache of it beside it."""
 
+import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ from mlxctl.writing import replace, sync, write_new
 VERSION = 1
 _SUFFIX = ".json"
 _LONGEST = 100  # characters of a name
+_LONGEST_FILE = 150  # of those of its file, so that a temporary one beside it is a name, too
 _ABANDONED_S = 3600.0  # a file that is being written is not as old
 
 
@@ -42,6 +44,10 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     updated: float = 0.0
 
 
+class InUse(UsageError):
+    """Another chat has a session open."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """A conversation on disk, from outside. used: when it was last written, in POSIX seconds."""
@@ -63,7 +69,9 @@ def path_of(name: str) -> Path:
     except UnicodeEncodeError:
         plain = False
     file = quote(name, safe=" ,+@()") if plain else ""
-    if not plain or len(file) > 240:
+    if len(file) > _LONGEST_FILE:
+        file = f"{file[:_LONGEST_FILE]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    if not plain:
         raise UsageError(f"session {named(name)}: a name is a line of up to {_LONGEST} characters")
     return folder() / ((f"%2E{file[1:]}" if file.startswith(".") else file) + _SUFFIX)
 
@@ -157,10 +165,10 @@ def _sweep(folder: Path) -> None:
                 left.unlink()
 
 
-def automatic_name() -> str:
-    """A name for a conversation that was given none: when it began."""
+def automatic_names() -> Iterator[str]:
+    """Names for a conversation that was given none: when it began."""
     base = time.strftime("%Y-%m-%d %H.%M.%S")
-    return next(name for name in (base, *(f"{base} ({n})" for n in range(2, 1000))) if not exists(name))
+    yield from (name for name in (base, *(f"{base} ({number})" for number in range(2, 1000))) if not exists(name))
 
 
 @contextmanager
@@ -175,7 +183,7 @@ def held(name: str) -> Iterator[None]:
         lock = FileLock(path.with_name(f".{path.stem}.lock"), mode=0o600)
         lock.acquire(timeout=0)
     except Timeout:
-        raise UsageError(f"session {named(name)}: it is open in another chat") from None
+        raise InUse(f"session {named(name)}: it is open in another chat") from None
     except OSError as error:
         raise ResourceError(f"session {named(name)}: {path.parent}: {error.strerror}") from error
     try:

@@ -74,10 +74,12 @@ class _Session:
         shared = asked.shared if self.caching.keeps else None
         stream = engine.stream(asked.messages, prefixes=prefixes, shared=shared, cancel=self._cancel, logprobs=logprobs)
         with closing(stream) as events:
-            for number, event in enumerate(events):
+            told = False
+            for event in events:
                 if isinstance(event, Done):
                     return event
-                if number == 0:
+                if not told and not isinstance(event, Notice):
+                    told = True
                     self.caching.tell(engine)
                 self._pass_on(event)
         raise AssertionError("the stream ended without Done")

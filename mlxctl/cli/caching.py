@@ -1,6 +1,8 @@
 """Prompt caches around a run: what it starts from, and what it leaves for the next."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mlxctl import paths
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from mlxctl.engine.kv import Prefix
 
 _WORTH_KEEPING = 64  # tokens that had to be processed
+_MISFIT = "where none are given, a run takes the model and settings of its cache; mlxctl cache save makes another"
 _SLOW_S = 5.0  # from where on a person would like to hear of --auto-cache
 
 
@@ -46,13 +49,20 @@ class Caching:
 
     def begin(self, asked: Asked) -> Asked:
         """What is asked, behind the conversation that the cache holds where it is not given anew."""
-        from mlxctl.caches.matching import changed_files, continued, is_whole
+        from mlxctl.caches.matching import changed_files, extends, joined
 
-        if self._named is None or is_whole(asked.messages, [name for name, _ in asked.parts], self._named.meta):
+        if self._named is None:
             return asked
-        for name in changed_files(self._named.meta):
+        meta = self._named.meta
+        messages = joined(asked.messages, asked.pieces, meta)
+        if self.settings.request.cache_update and not extends(messages, meta.messages):
+            raise UsageError(f"--cache-update: the prompt does not go on with what cache {self._named.name} holds, and "
+                             "would take its place", hint="mlxctl cache save makes another")  # fmt: skip
+        if messages == asked.messages:
+            return asked
+        for name in changed_files(meta):
             self._app.say(f"cache {self._named.name}: {name} was changed since; the cache holds it as it was")
-        return Asked(continued(self._named.meta.messages, asked.messages), shared="")
+        return Asked(messages, shared="")
 
     def prefixes(self, engine: "Engine", messages: Sequence[Message]) -> "list[Prefix]":
         """What may be processed already. Raises CacheError where the cache that was named cannot serve this run."""
@@ -66,13 +76,14 @@ class Caching:
         found = []
         if self._named is not None:
             if reason := meta.misfit(self._named.meta, self._identity, self.settings):
-                raise CacheError(f"cache {self._named.name}: {reason}", hint="mlxctl cache save makes another")
+                raise CacheError(f"cache {self._named.name}: {reason}", hint=_MISFIT)
             if not engine.fits(self._named.prefix):
                 raise CacheError(f"cache {self._named.name}: it does not hold what this model makes")
             named.touch(self._named.path)
-            if self.settings.request.cache_update and not kv.always_steps_back(self._named.prefix.caches):
-                self._start = kv.copied(self._named.prefix)
-            found.append(self._named.prefix)
+            self._start = self._named.prefix
+            if self.settings.request.cache_update and not kv.always_steps_back(self._start.caches):
+                self._start = replace(self._start, stays=True)
+            found.append(self._start)
         if automatic:
             found += self._from_store(engine, messages)
         return found
@@ -115,14 +126,20 @@ class Caching:
         """Keep what is worth it; a fault here takes nothing from the answer. Yields Progress."""
         if done.finish_reason == "interrupted":
             return  # what is there is not what was asked for
-        try:
-            if self.settings.request.cache_update and self._named is not None:
+        if self._store is not None:
+            with self._telling():
+                self._keep(engine, self._store, stays=self.settings.request.cache_update)
+        if self.settings.request.cache_update and self._named is not None:
+            with self._telling():
                 yield from self._write_back(engine, self._named, messages, done, cancel)
-            if self._store is not None:
-                self._keep(engine, self._store)
+        self._hint(done)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
         except MlxctlError as error:
             self._app.say(f"the prompt cache was not written: {error.message}")
-        self._hint(done)
 
     def _write_back(self, engine: "Engine", cache: Named, messages: Sequence[Message], done: Done,
                     cancel: "Cancel") -> Generator[Event, None, None]:  # fmt: skip
@@ -135,10 +152,12 @@ class Caching:
         prefix = yield from engine.prefill(longer, prefixes=known, cancel=cancel)
         if prefix is None:
             raise CacheError("interrupted")
-        meta = describe(engine, self._identity, prefix, longer, self.settings)
-        named.write(cache.path, prefix, meta, instead_of=cache.meta)
+        meta = describe(engine, self._identity, prefix, longer, self.settings, cache.meta.parts, cache.meta.parts_of)
+        named.write(cache.path, prefix, meta, instead_of=cache.meta, cancel=cancel)
+        cut = ", the last answer as it was cut" if done.finish_reason == "length" else ""
+        self._app.say(f"cache {cache.name}: {len(prefix.ids)} tokens now{cut}")
 
-    def _keep(self, engine: "Engine", store: "AutoStore") -> None:
+    def _keep(self, engine: "Engine", store: "AutoStore", *, stays: bool) -> None:
         from mlxctl.caches import format, identity
         from mlxctl.caches.meta import describe
         from mlxctl.engine import kv
@@ -148,7 +167,8 @@ class Caching:
         if final is None or running is None:
             return
         processed = len(running.job.seen) + _WORTH_KEEPING
-        kept = kv.take(final, min(running.job.prompt_tokens, len(final.ids))) or snapshot
+        tokens = min(running.job.prompt_tokens, len(final.ids))
+        kept = kv.take(replace(final, stays=stays), tokens) or snapshot
         if kept is None or len(kept.ids) < processed:
             return
         meta = describe(engine, self._identity, kept, [], self.settings)

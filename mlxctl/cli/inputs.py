@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlxctl.caches.meta import Piece
 from mlxctl.cli.app import App
 from mlxctl.errors import UsageError, first_line
 from mlxctl.events import Message
-from mlxctl.paths import expand
+from mlxctl.paths import absolute, expand
 from mlxctl.settings import Settings
 from mlxctl.texts import before, decode, read_file
 
@@ -20,11 +21,11 @@ _DEEPEST = 64  # lists and objects in a message that lie in each other: template
 @dataclass(frozen=True)
 class Asked:
     """What the model is asked. shared: the beginning of the last text that the next question may have too; None where
-    nobody shall look for it. parts: (name, text) of what the last text is made of."""
+    nobody shall look for it. pieces: what the last text is made of."""
 
     messages: list[Message]
     shared: str | None = None
-    parts: tuple[tuple[str, str], ...] = ()
+    pieces: tuple[Piece, ...] = ()
 
 
 Ask = Callable[[], Asked]  # makes the messages, once the model is there: a pipe may fill while it loads
@@ -32,13 +33,13 @@ Ask = Callable[[], Asked]  # makes the messages, once the model is there: a pipe
 
 @dataclass(frozen=True)
 class Parts:
-    """What the prompt is made of, before stdin. files: (name, text).
+    """What the prompt is made of, before stdin.
 
     named: "-" asks for stdin. wants_stdin: that, or there is nothing else.
     """
 
     system: str | None
-    files: list[tuple[str, str]]
+    files: list[Piece]
     question: str
     messages: list[Message]
     named: bool
@@ -57,10 +58,10 @@ def gather(settings: Settings, words: Sequence[str], app: App, *, asks: bool = T
     if settings.request.escapes:
         question = unescape(question)
     system = system_prompt(settings)
-    files = [(path, read_file(path)) for path in settings.prompt.files]
+    files = [Piece(path, read_file(path), str(absolute(path).resolve())) for path in settings.prompt.files]
     _check_images(settings)
     messages = read_messages(settings.request.messages) if settings.request.messages else []
-    nothing = not question.strip() and not any(text.strip() for _, text in files) and not messages
+    nothing = not question.strip() and not any(file.text.strip() for file in files) and not messages
     if nothing and not named and not app.stdin.carries_data() and (asks or system is None):
         what = "the prompt is empty" if given or words or files else "no prompt"
         hint = 'ask something: mlxctl run "…", or pipe text in, or -f FILE' if asks else _NOTHING_TO_KEEP
@@ -88,23 +89,24 @@ def finish(parts: Parts, app: App) -> Asked:
 def beginning(parts: Parts, app: App) -> Asked:
     """The messages of a beginning that is prepared: files, stdin and text, open to go on after a blank line."""
     piped = app.stdin.read() if parts.wants_stdin or (app.stdin.carries_data() and app.stdin.ready()) else ""
-    named = [(name, text) for name, text in (*parts.files, ("stdin", piped), ("the text", parts.question)) if text]
-    text = _before([text for _, text in named])
+    every = (*parts.files, Piece("stdin", piped), Piece("the text", parts.question))
+    pieces = tuple(piece for piece in every if piece.text)
+    text = _before([piece.text for piece in pieces])
     asked = [*parts.messages, {"role": "user", "content": text}] if text else parts.messages
-    return Asked(_with_system(parts.system, asked), parts=tuple(named))
+    return Asked(_with_system(parts.system, asked), pieces=pieces)
 
 
 def _asked(parts: Parts, piped: str) -> Asked:
-    before = [text for _, text in parts.files] + [piped]
-    text = _join([*before, parts.question])
+    first = [file.text for file in parts.files] + [piped]
+    text = _join([*first, parts.question])
     if not text.strip() and not parts.messages:
         raise UsageError("the prompt is empty: there was nothing on stdin")
     asked = [*parts.messages, {"role": "user", "content": text}] if text else parts.messages
     if not asked[-1]["content"].strip() and asked[-1]["role"] == "user":
         raise UsageError("the prompt is empty: the last message says nothing")
-    named = (*parts.files, ("stdin", piped), ("the question", parts.question))
-    shared = _before(before) if parts.question else ""
-    return Asked(_with_system(parts.system, asked), shared, tuple((name, text) for name, text in named if text))
+    pieces = (*parts.files, Piece("stdin", piped), Piece("the question", parts.question))
+    shared = _before(first) if parts.question else ""
+    return Asked(_with_system(parts.system, asked), shared, tuple(piece for piece in pieces if piece.text))
 
 
 def _join(parts: list[str]) -> str:

@@ -92,13 +92,14 @@ class Engine:
 
         messages: [{"role": "user", "content": "…"}, …]. settings: for this answer alone; of [model] only
         num_draft_tokens may differ. prefixes: what may be processed already; the one that saves most is used, as far as
-        its tokens are the prompt's, and is empty after that (`kv.copied` makes another before). shared: the beginning
+        its tokens are the prompt's, and is empty after that, unless it stays. shared: the beginning
         of the last message's text that the next prompt may have too; "" for none of it. Where caches cannot step back,
         a snapshot is kept there (`running.snapshot`). any_split: a full cache of a bounded size may go on as well, to
         which a prompt in pieces is another than one as a whole. cancel: asked between tokens for the name of a signal
         that shall end the run. logprobs: fill Token.logprob.
         Raises TemplateError, UsageError, ResourceError.
         """
+        self.running = None  # what is left of the run before is not what this one leaves
         notices: list[str] = []
         settings = self.settings if settings is None else self.check(settings, notices.append)
         job = self._loaded.answer(
@@ -119,7 +120,7 @@ class Engine:
         prefixes: as in `stream`; the one that is used is empty after that. Returns None when it was cancelled.
         Raises TemplateError, UsageError, ResourceError.
         """
-        settings = self.settings
+        self.running, settings = None, self.settings
         opened = prompt.open_turn(self.tokenizer, messages, settings)
         caches = self._loaded.fresh_caches(settings)
         ids = opened.ids if kv.always_steps_back(caches) else opened.ids[: opened.stable]

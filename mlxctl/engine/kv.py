@@ -10,13 +10,15 @@ from mlxctl.settings import KV
 
 @dataclass(frozen=True)
 class Prefix:
-    """The beginning of a prompt, processed: caches that hold exactly these tokens.
+    """The beginning of a prompt, processed: caches that hold exactly these tokens. With a draft model, its caches
+    follow the main model's.
 
-    With a draft model, its caches follow the main model's.
+    stays: it may be needed again, so that who uses it takes a copy.
     """
 
     ids: list[int]
     caches: list[Any]
+    stays: bool = False
 
 
 def make_caches(model: Any, draft: Any | None, kv: KV) -> list[Any] | None:
@@ -124,7 +126,7 @@ def copied(prefix: Prefix) -> Prefix:
 
 
 def take(prefix: Prefix, tokens: int) -> Prefix | None:
-    """The first tokens of a prefix, which is left empty: they are handed over, for a copy may be gigabytes.
+    """The first tokens of a prefix. Unless it stays, it is left empty: a copy may be gigabytes.
 
     None, and the prefix as it was, where this kind of cache cannot step back so far.
     """
@@ -132,10 +134,11 @@ def take(prefix: Prefix, tokens: int) -> Prefix | None:
         return None
     if tokens < len(prefix.ids) and not can_step_back(prefix.caches):
         return None
-    taken = Prefix(prefix.ids[:tokens], [*prefix.caches])
+    taken = Prefix(prefix.ids[:tokens], copy(prefix.caches) if prefix.stays else [*prefix.caches])
     _take_off(taken.caches, len(prefix.ids) - tokens)
-    prefix.ids.clear()
-    prefix.caches.clear()
+    if not prefix.stays:
+        prefix.ids.clear()
+        prefix.caches.clear()
     return taken
 
 

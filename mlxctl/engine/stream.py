@@ -42,6 +42,7 @@ class Generation:
     _space: bool = False
     _steps: int = 0
     _fed: int = 0  # of the job's ids, by both models
+    _sure: bool = True  # of what the caches hold: not while they are being changed
 
     def events(self) -> Iterator[Event]:
         """Prefill, then decode. Raises ResourceError, or MlxctlError when the library gives up."""
@@ -72,7 +73,9 @@ class Generation:
             for start, stop in _spans(len(ids), size, pause):
                 if self._cancelled():
                     return
+                self._sure = False
                 caches[part] = kv.feed(model, caches[part], ids[start:stop], job.settings.kv)
+                self._sure = True
                 done += stop - start
                 self._fed = max(done - len(ids) * (len(parts) - 1), 0)
                 yield Progress(done, total)
@@ -83,7 +86,7 @@ class Generation:
     def prefix(self) -> kv.Prefix | None:
         """What the caches hold when the run has ended; None where that cannot be known."""
         job = self.job
-        if not job.caches or job.embeddings is not None or len(job.seen) != job.cached_tokens:
+        if not job.caches or not self._sure or job.embeddings is not None or len(job.seen) != job.cached_tokens:
             return None
         ids = job.ids if self.ids else job.ids[: self._fed]  # it may have ended in the middle of the prompt
         return kv.reconciled([*job.seen, *ids, *self.ids], job.caches)
@@ -145,7 +148,9 @@ class Generation:
         thinking = Thinking(tokenizer.think_start, tokenizer.think_end, inside=job.opened_thinking)
         # While the library's generator is suspended the default stream is another one: it must be closed.
         with closing(self._responses()) as responses:
+            self._sure = False
             for response in responses:
+                self._sure = True
                 self._count(response)
                 if self.tokens == 1 and self._steps:
                     yield Progress(self._steps, self._steps)
@@ -160,6 +165,7 @@ class Generation:
                 yield Token(response.token, raw, text, thought, response.from_draft, logprob)
                 if self.stop is not None:
                     return
+                self._sure = False
 
     def _spaced(self, response: Any) -> str:
         """The response's text, with the one space that the library cuts off the start, where it belongs to a text."""

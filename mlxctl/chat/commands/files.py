@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from mlxctl import paths, texts
 from mlxctl.chat.commands import command
-from mlxctl.chat.conversation import Said
 from mlxctl.errors import ResourceError, UsageError
 from mlxctl.events import Message
 from mlxctl.output.json import encode
@@ -43,7 +42,7 @@ def export(chat: "Chat", words: str) -> None:
         raise UsageError(f"{words}: expected a name that ends in .md or .json")
     if not chat.conversation.said:
         raise UsageError("nothing was said yet")
-    text = _markdown(chat.conversation.said, messages) if path.suffix == ".md" else encode(messages) + "\n"
+    text = _markdown(messages) if path.suffix == ".md" else encode(messages) + "\n"
     _write(path, words, text)
     chat.screen.say(f"{len(messages)} messages in {paths.short(path)}")
 
@@ -57,6 +56,6 @@ def _write(path: "Path", name: str, text: str) -> None:
         raise ResourceError(f"{name}: {error.strerror}") from None
 
 
-def _markdown(said: list[Said], messages: list[Message]) -> str:
+def _markdown(messages: list[Message]) -> str:
     """A heading a message."""
     return "\n\n".join(f"## {message['role'].capitalize()}\n\n{message['content']}" for message in messages) + "\n"

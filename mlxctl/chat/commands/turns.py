@@ -92,7 +92,8 @@ def edit(chat: "Chat", words: str) -> None:
         raise UsageError(f"/edit: there are {len(asked)} questions")
     place = asked[which - 1]
     before = chat.conversation.said[place].content
-    text = edited(before, chat.environ)
+    with chat.keys.released():
+        text = edited(before, chat.environ)
     if text == before or not text.strip():
         chat.screen.say("nothing was changed")
         return

@@ -7,14 +7,14 @@ import msgspec
 
 from mlxctl import options
 from mlxctl.caches import explain, named
-from mlxctl.caches.matching import continued, is_whole
+from mlxctl.caches.matching import joined
 from mlxctl.caches.meta import filled_in
 from mlxctl.cli import inputs
 from mlxctl.cli.app import App
 from mlxctl.cli.options import TableCommand, parameters, profile_option, unset_option
 from mlxctl.cli.run import settle
 
-_SECTIONS = ("model", "prompt")
+_SECTIONS = ("model", "prompt", "kv")
 _OTHERS = {"request.prompt", "request.messages", "request.chat_template_config", "request.think", "request.escapes",
            "request.allow_special", "request.offline"}  # fmt: skip
 _ROWS = [row for row in options.options() if row.section in _SECTIONS or row.key in _OTHERS]
@@ -38,12 +38,12 @@ def command(app: App, /, name: str, words: tuple[str, ...], **params: Any) -> No
     settings = msgspec.structs.replace(settings, template=resolved.settings.template or settings.template)
     asked = inputs.finish(inputs.gather(settings, words, app), app)
     source = open_source(settings, app.say)
-    names = [part for part, _ in asked.parts]
-    whole = is_whole(asked.messages, names, cache.meta)
-    messages = asked.messages if whole else continued(cache.meta.messages, asked.messages)
+    messages = joined(asked.messages, asked.pieces, cache.meta)
     ids = render(source.tokenizer, messages, settings).ids
     shared, held = common([ids, cache.meta.ids]), len(cache.meta.ids)
-    app.stdout.write(f"{shared} of the {held} tokens of {name} are the beginning of this prompt of {len(ids)} tokens\n")
+    app.stdout.write(f"the prompt has {len(ids)} tokens, and begins with {shared} of the {held} of {name}\n")
+    if (reason := explain.refused(cache.meta, settings)) is not None:
+        app.stdout.write(f"cause: a run would refuse the cache: {reason}\n")
     if shared < held:
         decode = source.tokenizer.decode
         app.stdout.write(f"token {shared} and after it:\n  cache:  {decode(cache.meta.ids[shared:shared + 12])!r}\n"

@@ -5,8 +5,10 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from mlxctl.caches import auto, format, identity, named
-from mlxctl.caches.meta import Meta, filled_in, misfit
+from mlxctl import texts
+from mlxctl.caches import auto, format, named
+from mlxctl.caches.explain import refused
+from mlxctl.caches.meta import filled_in
 from mlxctl.cli.app import App
 from mlxctl.cli.options import profile_option
 from mlxctl.errors import MlxctlError
@@ -41,7 +43,7 @@ def command(app: App, profile: str | None, form: str) -> None:
 
     kept = auto.opened().entries()
     if kept:
-        app.say(f"--auto-cache keeps {len(kept)} more, {sum(entry.size for entry in kept) / 1e6:.1f} MB")
+        app.say(f"--auto-cache keeps {len(kept)} more, {texts.size(sum(entry.size for entry in kept))}")
     app.stdout.write(table(app, ("NAME", "TOKENS", "SIZE", "MODEL", "AGE", "USABLE"), [_cells(row) for row in rows]))
 
 
@@ -60,22 +62,15 @@ def _read(entry: named.Entry, age: float, resolved: Resolved) -> Row:
             reason = "written by mlx_lm.cache_prompt: only --prompt-cache-file takes it"
             return Row(entry.name, str(entry.path), entry.size, None, None, age, reason)
         tokens, model = len(meta.ids), meta.made_with.path or meta.upstream_model
-        return Row(entry.name, str(entry.path), entry.size, tokens, model, age, _unusable(meta, resolved))
+        unusable = refused(meta, filled_in(resolved, meta))
+        return Row(entry.name, str(entry.path), entry.size, tokens, model, age, unusable)
     except MlxctlError as error:
         return Row(entry.name, str(entry.path), entry.size, None, None, age, error.message)
 
 
-def _unusable(meta: Meta, resolved: Resolved) -> str | None:
-    settings = filled_in(resolved, meta)
-    try:
-        return misfit(meta, identity.expected(settings, meta), settings)
-    except MlxctlError as error:
-        return error.message
-
-
 def _cells(row: Row) -> tuple[str, ...]:
     tokens = "-" if row.tokens is None else str(row.tokens)
-    return row.name, tokens, f"{row.size / 1e6:.1f} MB", row.model or "-", _age(row.age_s), row.unusable or "yes"
+    return row.name, tokens, texts.size(row.size), row.model or "-", _age(row.age_s), row.unusable or "yes"
 
 
 def _age(seconds: float) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from mlxctl import options
+from mlxctl import options, texts
 from mlxctl.caches import auto, named
 from mlxctl.cli.app import App
 from mlxctl.errors import CacheError, UsageError
@@ -34,7 +34,7 @@ class Age(click.ParamType):  # type: ignore[type-arg]
     name = "AGE"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = re.fullmatch(r"(\d+)([smhdw])", str(value))
+        found = re.fullmatch(r"([0-9]{1,9})([smhdw])", str(value))
         if not found:
             self.fail(f"expected an age such as 12h, 30d or 2w, got {value!r}", param, ctx)
         return int(found[1]) * _AGES[found[2]]
@@ -60,7 +60,7 @@ def command(app: App, max_bytes: int | None, older_than: int | None) -> None:
             _remove(path)
             removed += size
             app.stdout.write(f"{path}\n")
-    app.say(f"removed {removed / 1e6:.1f} MB, kept {(total - removed) / 1e6:.1f} MB")
+    app.say(f"removed {texts.size(removed)}, kept {texts.size(total - removed)}")
 
 
 def _all() -> Iterator[tuple[float, int, Path]]:

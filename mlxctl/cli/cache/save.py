@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlxctl import options, paths
+from mlxctl import options, paths, texts
 from mlxctl.caches import format, identity, named
-from mlxctl.caches.meta import describe
+from mlxctl.caches.meta import as_parts, describe
 from mlxctl.cli import inputs
 from mlxctl.cli.app import App
 from mlxctl.cli.display import PrefillBar
@@ -18,7 +18,7 @@ from mlxctl.cli.options import TableCommand, parameters, profile_option, unset_o
 from mlxctl.cli.run import settle
 from mlxctl.cli.signals import Interrupted, Signals
 from mlxctl.cli.streams import divert_prints
-from mlxctl.errors import ExitStatus, UsageError
+from mlxctl.errors import CacheError, ExitStatus, UsageError
 from mlxctl.events import Message, Progress
 from mlxctl.settings import Settings
 
@@ -74,12 +74,16 @@ def _save(app: App, settings: Settings, name: str, path: Path, parts: Parts) -> 
         raise UsageError("there is nothing to keep: without a chat template a system prompt has no place")
     seconds = time.perf_counter() - started
     instead = ", in place of the older one" if path.exists() else ""
-    named.write(path, prefix, describe(engine, found, prefix, asked.messages, settings, asked.parts))
+    meta = describe(engine, found, prefix, asked.messages, settings, as_parts(asked.pieces), len(asked.messages) - 1)
+    try:
+        named.write(path, prefix, meta, cancel=signals.asked)
+    except CacheError as error:
+        raise Interrupted(signals.asked() or "SIGINT") from error  # it waited for another writer
     size = path.stat().st_size
-    where = "" if path.parent == named.folder() else f" in {paths.short(path)}"
+    called = name if path.parent == named.folder() else paths.short(path)
     count = len(prefix.ids)
-    app.say(f"cache {name}{where}: {count} tokens in {seconds:.1f} s ({count / seconds:.0f} tok/s), "
-            f"{size / 1e6:.1f} MB{instead}: mlxctl run --cache {name} \"…\"")  # fmt: skip
+    app.say(f"cache {called}: {count} tokens in {seconds:.1f} s ({count / seconds:.0f} tok/s), "
+            f"{texts.size(size)}{instead}: mlxctl run --cache {name} \"…\"")  # fmt: skip
     return ExitStatus.OK
 
 

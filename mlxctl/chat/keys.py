@@ -1,0 +1,41 @@
+"""What is typed while the model answers: it waits, unseen and unchanged, for the next prompt."""
+
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+_LOCAL, _INPUT = 3, 0  # places in what termios gives
+
+
+class Keys:
+    """The terminal on stdin: keys are neither shown nor gathered to lines, but Ctrl-C and Ctrl-Z are signals still."""
+
+    def __init__(self) -> None:
+        self._before: list[object] | None = None
+
+    def hold(self) -> None:
+        """Begin with it."""
+        with suppress(termios.error, OSError, ValueError):
+            self._before = termios.tcgetattr(0)
+            held = termios.tcgetattr(0)
+            held[_LOCAL] &= ~(termios.ECHO | termios.ICANON)
+            held[_INPUT] &= ~termios.ICRNL
+            termios.tcsetattr(0, termios.TCSANOW, held)
+
+    def release(self) -> None:
+        """Leave the terminal as it was."""
+        if self._before is not None:
+            with suppress(termios.error, OSError):
+                termios.tcsetattr(0, termios.TCSANOW, self._before)  # type: ignore[arg-type]
+            self._before = None
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """For the time that another program has the terminal."""
+        was_held = self._before is not None
+        self.release()
+        try:
+            yield
+        finally:
+            if was_held:
+                self.hold()
