@@ -104,7 +104,7 @@ def read(path: Path) -> tuple[Meta, Prefix]:
             raise CacheError(f"{path}: {error.message}") from error
     if not kv.hold(caches, len(found.ids)):
         raise CacheError(f"{path}: does not hold the {len(found.ids)} tokens that it says")
-    return found, Prefix([*found.ids], caches)
+    return found, Prefix([*found.ids], caches, made_under=kv.shaping(found.kv))
 
 
 def _opened(path: Path) -> BinaryIO:

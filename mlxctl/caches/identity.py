@@ -7,10 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from mlxctl import paths
-from mlxctl.errors import UsageError
+from mlxctl.engine import kv
+from mlxctl.errors import CacheError, UsageError
 from mlxctl.settings import Settings
 from mlxctl.writing import replace, write_new
 
@@ -24,7 +23,9 @@ _KNOWN = 1000  # digests that are remembered
 
 
 def of_engine(engine: "Engine") -> dict[str, Any]:
-    """The identity of a model in memory, by its files as they are now: to be asked soon after it was loaded."""
+    """The identity of a model in memory. Raises CacheError where its files are others by now."""
+    if not engine.is_as_loaded:
+        raise CacheError("the files of the model were changed since it was loaded")
     return {**_of_files(*engine.folders), **engine.traits}
 
 
@@ -51,7 +52,7 @@ def expected(settings: Settings, meta: "Meta") -> dict[str, Any]:
 
 def kind(identity: dict[str, Any], settings: Settings) -> str:
     """What must be the same for one run's state to serve another, as a hash."""
-    text = json.dumps([identity, msgspec.to_builtins(settings.kv)], sort_keys=True)
+    text = json.dumps([identity, kv.shaping(settings.kv)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

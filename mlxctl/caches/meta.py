@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from mlxctl import paths
+from mlxctl.engine.kv import shaping
 from mlxctl.events import Message
 from mlxctl.profiles import Resolved
 from mlxctl.rules import TEMPLATE_KEYWORDS
@@ -89,7 +90,7 @@ def describe(engine: "Engine", identity: Mapping[str, Any], prefix: "Prefix", me
         upstream_model=_upstream_name(engine, settings),
         identity=dict(identity),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        complete=bool(messages) and engine.open_turn(messages).ids == prefix.ids,
+        complete=bool(messages) and engine.open_turn(messages, settings).ids == prefix.ids,
         versions=device.versions(),
     )
 
@@ -118,12 +119,11 @@ def misfit(meta: Meta, identity: Mapping[str, Any], settings: Settings) -> str |
         if meta.identity.get(name) != identity[name]:
             made_by = f", those of {meta.made_with.path or meta.upstream_model}" if name == "model" else ""
             return f"it was made with {words}{made_by}"
-    for name in ("kv_bits", "kv_group_size", "quantized_kv_start", "max_kv_size"):
-        stored, asked = getattr(meta.kv, name), getattr(settings.kv, name)
-        matters = name in ("kv_bits", "max_kv_size") or meta.kv.kv_bits is not None
-        if matters and stored != asked:
-            return f"it was made with {name} {stored}, not {asked}"
-    return None
+    if shaping(meta.kv) == shaping(settings.kv):
+        return None
+    names = ("kv_bits", "max_kv_size", "kv_group_size", "quantized_kv_start")
+    pairs = ((name, getattr(meta.kv, name), getattr(settings.kv, name)) for name in names)
+    return next(f"it was made with {name} {stored}, not {asked}" for name, stored, asked in pairs if stored != asked)
 
 
 def filled_in(resolved: Resolved, meta: Meta) -> Settings:

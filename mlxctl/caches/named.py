@@ -1,8 +1,10 @@
 """Prompt caches with a name, or at a path: found, locked, written whole, listed and removed."""
 
+import fcntl
 import hashlib
 import os
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[^\W_][\w.+-]{0,99}")
 _SUFFIX = ".safetensors"
 _LONGEST = 200  # bytes, so that a temporary name of it is one too
-_ABANDONED_S = 3600.0
 _PATIENCE_S = 60.0  # for another writer of the same cache
 
 
@@ -70,6 +71,10 @@ def place(name: str) -> Path:
     """The file of a cache that shall be written. Raises UsageError for what is no place for one."""
     path = locate(name)
     given = paths.absolute(name) if _is_path(name) else path
+    try:
+        path.resolve()
+    except (OSError, RuntimeError):
+        raise UsageError(f"cache {name}: links lead in a circle there") from None
     if name.endswith("/") or any(there.exists() and not there.is_file() for there in (given, path)):
         raise UsageError(f"cache {name}: this is no place for a file")
     return path
@@ -105,6 +110,16 @@ def read_file(name: str, path: Path) -> Named:
 
     device.require_backend()
     return Named(name, path, *format.read(path))
+
+
+@contextmanager
+def looking(path: Path) -> Iterator[None]:
+    """To look at a cache is not to use it: its last use stays what it was."""
+    used = path.stat().st_atime_ns
+    try:
+        yield
+    finally:
+        touch(path, used)
 
 
 def touch(path: Path, used_ns: int | None = None) -> None:
@@ -147,24 +162,43 @@ def save(path: Path, write: Callable[[Path], None], check: Callable[[], object] 
     write: makes the file at the path that it is given. check: may refuse, when no other writer can change anything any
     more. One writer at a time; whoever reads meanwhile has the old file.
     """
-    path = path.resolve()  # a link stays a link
-    aside = path.with_name(f".{path.stem}.{os.getpid()}.tmp{_SUFFIX}")
     try:
+        path = path.resolve()  # a link stays a link
+        aside = path.with_name(f".{path.stem}.{secrets.token_hex(4)}.tmp{_SUFFIX}")
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _locked(path, cancel):
             _sweep(path)
             check()
-            try:
-                os.close(os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600))  # the library keeps the mode
-                write(aside)
+            with _being_written(aside):
+                _told_of(path, aside, write)
+                aside.chmod(0o600)
                 aside.rename(path)
                 sync(path.parent)
-            finally:
-                aside.unlink(missing_ok=True)
-    except ResourceError as error:
-        raise ResourceError(error.message.replace(str(aside), str(path))) from error
+    except RuntimeError as error:
+        raise ResourceError(f"{path}: links lead in a circle") from error
     except OSError as error:
         raise ResourceError(f"{path}: {error.strerror}") from error
+
+
+def _told_of(path: Path, aside: Path, write: Callable[[Path], None]) -> None:
+    """Write, and tell of the file that is meant when that fails."""
+    try:
+        write(aside)
+    except ResourceError as error:
+        raise ResourceError(error.message.replace(str(aside), str(path))) from error
+
+
+@contextmanager
+def _being_written(aside: Path) -> Iterator[None]:
+    """A temporary file that is locked as long as its writer lives: `_sweep` tells by that what is left over."""
+    descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)  # the library keeps the mode
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        aside.unlink(missing_ok=True)
+        os.close(descriptor)
 
 
 def require_room(path: Path) -> None:
@@ -212,20 +246,12 @@ def _locked(path: Path, cancel: Callable[[], str | None] = _never) -> Iterator[N
 
 
 def _sweep(path: Path) -> None:
-    """Remove what killed writers left behind: of this cache, whose lock is ours, and of others, by their pid."""
+    """Remove what killed writers left behind in the folder: nobody has it locked any more."""
     for left in path.parent.glob(f".*.tmp{_SUFFIX}"):
-        stem, _, pid = left.name.removesuffix(f".tmp{_SUFFIX}").rpartition(".")
-        # The folder may be shared: a process of another machine is not seen here, but no file is written for so long.
-        gone = pid.isdecimal() and not _is_alive(int(pid)) and time.time() - left.stat().st_mtime > _ABANDONED_S
-        if stem == f".{path.stem}" or gone:
-            left.unlink(missing_ok=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+        with suppress(OSError):
+            descriptor = os.open(left, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left.unlink(missing_ok=True)
+            finally:
+                os.close(descriptor)

@@ -199,7 +199,7 @@ class Conversation:
             return
         if running.snapshot is not None:
             self._snapshots = [replace(running.snapshot, stays=True)]  # where caches cannot step back, again and again
-        self._held = running.prefix() or (self._held if self._held and self._held.ids else None)
+        self._held = running.hand_over() or (self._held if self._held and self._held.ids else None)
 
     def _bounded(self, settings: Settings) -> Settings:
         """Settings under which a full cache drops its oldest tokens, where that was chosen."""

@@ -49,7 +49,7 @@ class Interrupts:
     @contextmanager
     def answering(self) -> Iterator[None]:
         """While the model answers."""
-        while select.select([self._reader], [], [], 0)[0]:
+        while self._reader >= 0 and select.select([self._reader], [], [], 0)[0]:
             os.read(self._reader, 1)  # what came when nobody was answering
         self._noted, self._first, self._answering = None, None, True
         before = signal.getsignal(signal.SIGINT)

@@ -66,8 +66,9 @@ class _Session:
         status = self._finish(done)
         for event in self.caching.finish(engine, asked.messages, done, self.signals.asked):
             self._pass_on(event)
-        signal = self.signals.asked()
-        return exit_status(signal) if signal else status
+        if signal := self.signals.asked():
+            return exit_status(signal)
+        return self.caching.fault.exit_status if self.caching.fault is not None else status
 
     def _stream(self, engine: "Engine", asked: Asked, prefixes: "list[Prefix]") -> Done:
         logprobs = self.settings.output.format == "jsonl"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mlxctl.engine.engine import Engine
     from mlxctl.engine.job import Cancel
     from mlxctl.engine.kv import Prefix
+    from mlxctl.engine.stream import Generation
 
 _WORTH_KEEPING = 64  # tokens that had to be processed
 _MISFIT = "where none are given, a run takes the model and settings of its cache; mlxctl cache save makes another"
@@ -40,6 +41,7 @@ class Caching:
         self.settings = filled_in(resolved, self._named.meta) if self._named else resolved.settings
         self._identity: dict[str, Any] = {}
         self._store: AutoStore | None = None
+        self.fault: MlxctlError | None = None  # why what was asked for was not written
         self._start: Prefix | None = None  # what the named cache holds, where that may be needed again
 
     @property
@@ -100,9 +102,12 @@ class Caching:
             found, prefix = format.read(path)
             if meta.misfit(found, self._identity, self.settings) or not engine.fits(prefix):
                 raise CacheError("of another model")
-        except CacheError:
-            self._store.drop(path)
+        except CacheError as error:
+            if not isinstance(error.__cause__, OSError):
+                self._store.drop(path)
             return []
+        except MlxctlError:
+            return []  # no room for it now, which is no fault of the file
         self._store.touch(path)
         return [prefix]
 
@@ -123,33 +128,37 @@ class Caching:
     def finish(
         self, engine: "Engine", messages: Sequence[Message], done: Done, cancel: "Cancel"
     ) -> Generator[Event, None, None]:
-        """Keep what is worth it; a fault here takes nothing from the answer. Yields Progress."""
+        """Keep what is worth it; a fault here takes nothing from the answer (see `fault`). Yields Progress."""
         if done.finish_reason == "interrupted":
             return  # what is there is not what was asked for
-        if self._store is not None:
+        running, update = engine.running, self.settings.request.cache_update
+        if running is None:
+            return
+        final = running.hand_over()
+        if self._store is not None and final is not None:
             with self._telling():
-                self._keep(engine, self._store, stays=self.settings.request.cache_update)
-        if self.settings.request.cache_update and self._named is not None:
-            with self._telling():
-                yield from self._write_back(engine, self._named, messages, done, cancel)
+                self._keep(engine, self._store, running, replace(final, stays=update))
+        if update and self._named is not None:
+            held = [prefix for prefix in (final, running.snapshot, self._start) if prefix is not None]
+            with self._telling(asked_for=True):
+                yield from self._write_back(engine, self._named, held, messages, done, cancel)
         self._hint(done)
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _telling(self, *, asked_for: bool = False) -> Iterator[None]:
         try:
             yield
         except MlxctlError as error:
             self._app.say(f"the prompt cache was not written: {error.message}")
+            self.fault = error if asked_for else None
 
-    def _write_back(self, engine: "Engine", cache: Named, messages: Sequence[Message], done: Done,
+    def _write_back(self, engine: "Engine", cache: Named, held: "list[Prefix]", messages: Sequence[Message], done: Done,
                     cancel: "Cancel") -> Generator[Event, None, None]:  # fmt: skip
         from mlxctl.caches.matching import answered
         from mlxctl.caches.meta import describe
 
-        said = (self.settings.prompt.prefill_response or "") + done.text
-        longer = answered(messages, said)
-        known = [prefix for prefix in (*_held(engine), self._start) if prefix is not None]
-        prefix = yield from engine.prefill(longer, prefixes=known, cancel=cancel)
+        longer = answered(messages, (self.settings.prompt.prefill_response or "") + done.text)
+        prefix = yield from engine.prefill(longer, prefixes=held, cancel=cancel)
         if prefix is None:
             raise CacheError("interrupted")
         meta = describe(engine, self._identity, prefix, longer, self.settings, cache.meta.parts, cache.meta.parts_of)
@@ -157,19 +166,15 @@ class Caching:
         cut = ", the last answer as it was cut" if done.finish_reason == "length" else ""
         self._app.say(f"cache {cache.name}: {len(prefix.ids)} tokens now{cut}")
 
-    def _keep(self, engine: "Engine", store: "AutoStore", *, stays: bool) -> None:
+    def _keep(self, engine: "Engine", store: "AutoStore", running: "Generation", final: "Prefix") -> None:
+        """Put the prompt in the store, if it took work to process."""
         from mlxctl.caches import format, identity
         from mlxctl.caches.meta import describe
         from mlxctl.engine import kv
 
-        final, snapshot = _held(engine)
-        running = engine.running
-        if final is None or running is None:
-            return
-        processed = len(running.job.seen) + _WORTH_KEEPING
-        tokens = min(running.job.prompt_tokens, len(final.ids))
-        kept = kv.take(replace(final, stays=stays), tokens) or snapshot
-        if kept is None or len(kept.ids) < processed:
+        least = len(running.job.seen) + _WORTH_KEEPING
+        kept = kv.take(final, min(running.job.prompt_tokens, len(final.ids))) or running.snapshot
+        if kept is None or len(kept.ids) < least:
             return
         meta = describe(engine, self._identity, kept, [], self.settings)
         whole = not kv.can_step_back(kept.caches)
@@ -199,8 +204,3 @@ def _named(settings: Settings) -> Named | None:
         raise CacheError(f"{path}: its text is not settled at its end, where mlx_lm's rule would go on",
                          hint="mlxctl run --cache can")  # fmt: skip
     return None if settings.upstream_rules else found  # upstream's rule knows no ids
-
-
-def _held(engine: "Engine") -> "tuple[Prefix | None, Prefix | None]":
-    """(what the caches hold at the end of the run, the snapshot that was taken on the way)."""
-    return (engine.running.prefix(), engine.running.snapshot) if engine.running else (None, None)

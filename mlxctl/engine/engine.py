@@ -9,7 +9,7 @@ import msgspec
 
 from mlxctl import rules
 from mlxctl.engine import device, kv, kv_compare, prompt
-from mlxctl.engine.fingerprint import fingerprint
+from mlxctl.engine.fingerprint import file_states, fingerprint
 from mlxctl.engine.job import Cancel, Loaded, best, seed_numbers
 from mlxctl.engine.kv import Prefix
 from mlxctl.engine.loader import Say, Source, Weights, go_offline, load_weights, open_source
@@ -43,6 +43,7 @@ class Engine:
         self._weights = weights
         self._stored = stored
         self._load_s: float | None = None
+        self._states: dict[Path, tuple[int, ...]] = {}
         self._fingerprint = fingerprint(folder for folder in self.folders if folder is not None)
 
     @classmethod
@@ -69,11 +70,13 @@ class Engine:
         def check(facts: ModelFacts) -> None:
             rules.enforce(rules.for_caches(settings, facts), settings, say)
 
+        states = file_states([source.path])
         weights = load_weights(source, settings, check, say)
         if stored and kv.count(stored.caches) != len(weights.facts.cache_types):
             raise CacheError(f"the prompt cache has {kv.count(stored.caches)} layers, {source.id} has "
                              f"{len(weights.facts.cache_types)}")  # fmt: skip
         engine = cls(settings, source, weights, stored)
+        engine._states = states | file_states(folder for folder in engine.folders[1:] if folder is not None)
         engine._load_s = time.perf_counter() - started
         return engine
 
@@ -113,14 +116,19 @@ class Engine:
         yield self.done(generation)
 
     def prefill(
-        self, messages: Sequence[Message], *, prefixes: Sequence[Prefix] = (), cancel: Cancel = _never
+        self,
+        messages: Sequence[Message],
+        *,
+        settings: Settings | None = None,
+        prefixes: Sequence[Prefix] = (),
+        cancel: Cancel = _never,
     ) -> Generator[Event, None, Prefix | None]:
         """Process messages up to where the user goes on speaking: yields Progress, returns what is processed.
 
         prefixes: as in `stream`; the one that is used is empty after that. Returns None when it was cancelled.
         Raises TemplateError, UsageError, ResourceError.
         """
-        self.running, settings = None, self.settings
+        self.running, settings = None, settings or self.settings
         opened = prompt.open_turn(self.tokenizer, messages, settings)
         caches = self._loaded.fresh_caches(settings)
         ids = opened.ids if kv.always_steps_back(caches) else opened.ids[: opened.stable]
@@ -132,15 +140,15 @@ class Engine:
         self.running = generation = Generation(job)
         with as_run_error(settings.model_id), device.wired():
             yield from generation.prefill(job.ids)
-        return None if generation.stop else Prefix(ids, job.caches or [])
+        return None if generation.stop else generation.hand_over()
 
     def render(self, messages: Sequence[Message], settings: Settings | None = None) -> prompt.Rendered:
         """What the model is handed, as text and token ids. Raises TemplateError, UsageError."""
         return prompt.render(self.tokenizer, messages, settings or self.settings)
 
-    def open_turn(self, messages: Sequence[Message]) -> prompt.OpenTurn:
+    def open_turn(self, messages: Sequence[Message], settings: Settings | None = None) -> prompt.OpenTurn:
         """The prompt up to where the user goes on speaking: what `prefill` processes."""
-        return prompt.open_turn(self.tokenizer, messages, self.settings)
+        return prompt.open_turn(self.tokenizer, messages, settings or self.settings)
 
     def template_hash(self) -> str | None:
         """Tells two chat templates apart."""
@@ -166,6 +174,11 @@ class Engine:
         return self._weights.folder, self._weights.adapter_folder, self._weights.draft_folder
 
     @property
+    def is_as_loaded(self) -> bool:
+        """Whether the files of the model are those that were loaded."""
+        return file_states(folder for folder in self.folders if folder is not None) == self._states
+
+    @property
     def traits(self) -> dict[str, Any]:
         """What the state of a prompt depends on, beside its tokens and the model's files."""
         weights = self._weights
@@ -188,13 +201,16 @@ class Engine:
         if not kv.can_step_back(prefix.caches) or self._weights.draft is not None:
             yield kv_compare.likeness(prefix.caches, self._from_nothing(prefix.ids))
             return
-        last = len(prefix.ids) - 1
-        for position in sorted({last * i // max(samples - 1, 1) for i in range(samples)}):
-            before = kv.take(kv.copied(prefix), position)
-            held = kv.take(kv.copied(prefix), position + 1)
-            if before is not None and held is not None:
-                made = kv.feed(model, before.caches, prefix.ids[position : position + 1], settings.kv)
-                yield kv_compare.likeness(kv_compare.last(held.caches), kv_compare.last(made))
+        last, held = len(prefix.ids) - 1, kv.copied(prefix)
+        for position in sorted({last * i // max(samples - 1, 1) for i in range(samples)}, reverse=True):
+            whole = kv.take(held, position + 1)
+            stored = kv_compare.last(whole.caches) if whole is not None else []
+            before = kv.take(whole, position) if whole is not None else None
+            if before is None:
+                return
+            made = kv.feed(model, before.caches, prefix.ids[position : position + 1], settings.kv)
+            yield kv_compare.likeness(stored, kv_compare.last(made))
+            held = Prefix(prefix.ids[: position + 1], made)
 
     def _from_nothing(self, ids: list[int]) -> list[Any]:
         """Caches after these tokens."""

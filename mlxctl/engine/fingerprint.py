@@ -24,6 +24,16 @@ def fingerprint(folders: Iterable[Path]) -> str:
     return "sha256:" + whole.hexdigest()[:32]
 
 
+def file_states(folders: Iterable[Path]) -> dict[Path, tuple[int, ...]]:
+    """What tells that a file of a model was changed or replaced, without reading it."""
+    found: dict[Path, tuple[int, ...]] = {}
+    for folder in folders:
+        for path in _files(folder, ("*",)):
+            state = path.stat()
+            found[path.resolve()] = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    return found
+
+
 def _files(folder: Path, patterns: Iterable[str]) -> list[Path]:
     return sorted({path for pattern in patterns for path in folder.glob(pattern) if path.is_file()})
 

@@ -69,7 +69,7 @@ class Loaded:
         """A job that only processes its prompt, of which `start` is there."""
         return Job(self.weights.model, self.weights.draft, self.source.tokenizer, settings, ids[len(start.ids) :],
                    started=time.perf_counter(), cancel=cancel, load_s=self.load_s, caches=start.caches,
-                   seen=start.ids, cached_tokens=len(start.ids))  # fmt: skip
+                   seen=[*start.ids], cached_tokens=len(start.ids))  # fmt: skip
 
     def answer(self, messages: Sequence[Message], settings: Settings, say: Say, *, prefixes: Sequence[Prefix],
                shared: str | None, any_split: bool, cancel: Cancel, logprobs: bool) -> Job:  # fmt: skip
@@ -150,8 +150,9 @@ def best(
     prefixes: Sequence[Prefix], ids: list[int], most: int, settings: Settings, *, any_split: bool = False
 ) -> Prefix | None:
     """What saves most of the work on these tokens, `most` of them at the most; it is used up (`kv.take`)."""
-    sized = [(min(prompt.common([prefix.ids, ids]), most), prefix) for prefix in prefixes
-             if any_split or kv.may_be_split(prefix.caches, len(ids))]  # fmt: skip
+    fitting = [prefix for prefix in prefixes if prefix.made_under in (None, kv.shaping(settings.kv))
+               and (any_split or kv.may_be_split(prefix.caches, len(ids)))]  # fmt: skip
+    sized = [(min(prompt.common([prefix.ids, ids]), most), prefix) for prefix in fitting]
     for tokens, prefix in sorted(sized, key=lambda pair: -pair[0]):
         fits = tokens > 0 and kv.may_be_cut(prefix.caches, tokens, settings.kv)
         if fits and (found := kv.take(prefix, tokens)) is not None:

@@ -13,12 +13,20 @@ class Prefix:
     """The beginning of a prompt, processed: caches that hold exactly these tokens. With a draft model, its caches
     follow the main model's.
 
-    stays: it may be needed again, so that who uses it takes a copy.
+    stays: it may be needed again, so that who uses it takes a copy. made_under: settings that shaped the caches
+    (`shaping`), None for none that anybody asks for.
     """
 
     ids: list[int]
     caches: list[Any]
     stays: bool = False
+    made_under: tuple[Any, ...] | None = None
+
+
+def shaping(kv: KV) -> tuple[Any, ...]:
+    """What of the settings makes caches other ones."""
+    quantized = () if kv.kv_bits is None else (kv.kv_bits, kv.kv_group_size, kv.quantized_kv_start)
+    return (kv.max_kv_size, *quantized)
 
 
 def make_caches(model: Any, draft: Any | None, kv: KV) -> list[Any] | None:
@@ -122,7 +130,7 @@ def copy(caches: list[Any]) -> list[Any]:
 
 def copied(prefix: Prefix) -> Prefix:
     """A prefix that no use of the other changes."""
-    return Prefix([*prefix.ids], copy(prefix.caches))
+    return Prefix([*prefix.ids], copy(prefix.caches), made_under=prefix.made_under)
 
 
 def take(prefix: Prefix, tokens: int) -> Prefix | None:
@@ -134,7 +142,8 @@ def take(prefix: Prefix, tokens: int) -> Prefix | None:
         return None
     if tokens < len(prefix.ids) and not can_step_back(prefix.caches):
         return None
-    taken = Prefix(prefix.ids[:tokens], copy(prefix.caches) if prefix.stays else [*prefix.caches])
+    caches = copy(prefix.caches) if prefix.stays else [*prefix.caches]
+    taken = Prefix(prefix.ids[:tokens], caches, made_under=prefix.made_under)
     _take_off(taken.caches, len(prefix.ids) - tokens)
     if not prefix.stays:
         prefix.ids.clear()

@@ -55,7 +55,7 @@ def likeness(one: list[Any], other: list[Any]) -> float:
     """The smallest cosine between arrays, or what two lists of caches hold; 1 for the same, -1 for other shapes."""
     import mlx.core as mx
 
-    pairs = list(zip(_arrays(one), _arrays(other), strict=False))
+    pairs = [_last_of_both(a, b) for a, b in zip(_arrays(one), _arrays(other), strict=False)]
     if len(_arrays(one)) != len(_arrays(other)) or any(a.shape != b.shape for a, b in pairs):
         return -1.0
 
@@ -65,6 +65,14 @@ def likeness(one: list[Any], other: list[Any]) -> float:
         return float(mx.sum(a * b)) / size if size else float(bool(mx.array_equal(a, b)))
 
     return min((cosine(a, b) for a, b in pairs), default=1.0)
+
+
+def _last_of_both(one: Any, other: Any) -> tuple[Any, Any]:
+    """The tokens that both hold: a chunked cache drops its first ones where a step ends, and steps differ."""
+    if one.ndim != 4 or other.ndim != 4:
+        return one, other
+    tokens = min(one.shape[2], other.shape[2])
+    return one[..., one.shape[2] - tokens :, :], other[..., other.shape[2] - tokens :, :]
 
 
 def _arrays(held: Sequence[Any]) -> list[Any]:

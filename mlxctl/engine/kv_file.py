@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from mlxctl.engine.kv import Prefix, parts
-from mlxctl.errors import CacheError, first_line
+from mlxctl.errors import CacheError, ResourceError, first_line, is_out_of_memory
 
 
 def write(path: Path, prefix: Prefix, metadata: dict[str, str]) -> None:
@@ -65,6 +65,8 @@ def read(file: BinaryIO) -> tuple[list[Any], dict[str, str]]:
     except SafetensorError as error:
         raise CacheError(f"no prompt cache, or a damaged one ({first_line(error)})") from error
     except Exception as error:
+        if is_out_of_memory(error):
+            raise ResourceError(f"out of memory ({first_line(error)})") from error
         # What the library raises for foreign bytes: RuntimeError, ValueError, KeyError, TypeError, AttributeError.
         raise CacheError(f"not a prompt cache of this mlx-lm version ({first_line(error)})") from error
     if not caches or not isinstance(metadata, dict) or not all(_is_sound(part) for part in parts(caches)):

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlxctl.engine import device, kv
@@ -80,16 +80,22 @@ class Generation:
                 self._fed = max(done - len(ids) * (len(parts) - 1), 0)
                 yield Progress(done, total)
                 if stop == pause and job.draft is None:
-                    self.snapshot = kv.Prefix([*job.seen, *ids[:stop]], kv.copy(caches))
+                    self.snapshot = kv.Prefix([*job.seen, *ids[:stop]], kv.copy(caches), made_under=self._shape)
         self._cancelled()
 
-    def prefix(self) -> kv.Prefix | None:
-        """What the caches hold when the run has ended; None where that cannot be known."""
+    @property
+    def _shape(self) -> tuple[Any, ...]:
+        return kv.shaping(self.job.settings.kv)
+
+    def hand_over(self) -> kv.Prefix | None:
+        """What the caches hold when the run has ended; None where that cannot be known, or was asked for before."""
         job = self.job
         if not job.caches or not self._sure or job.embeddings is not None or len(job.seen) != job.cached_tokens:
             return None
         ids = job.ids if self.ids else job.ids[: self._fed]  # it may have ended in the middle of the prompt
-        return kv.reconciled([*job.seen, *ids, *self.ids], job.caches)
+        held = kv.reconciled([*job.seen, *ids, *self.ids], [*job.caches])
+        job.caches.clear()
+        return None if held is None else replace(held, made_under=self._shape)
 
     @property
     def tokens(self) -> int:

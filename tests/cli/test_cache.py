@@ -131,7 +131,7 @@ def test_interrupted_while_writing_back(mlxctl: Program, saved: Path) -> None:
 
 
 def test_a_failed_write_takes_nothing_from_the_answer(mlxctl: Program, tiny: Tiny, document: str) -> None:
-    """The answer is out; the old cache is there."""
+    """The answer is out, the old cache is there; the status tells of what was asked for in vain."""
     assert mlxctl("cache", "save", "./sub/x", "--model", tiny("llama"), "-f", document).code == 0
     path = mlxctl.cwd / "sub" / "x.safetensors"
     before = path.read_bytes()
@@ -141,7 +141,7 @@ def test_a_failed_write_takes_nothing_from_the_answer(mlxctl: Program, tiny: Tin
     locks.rmdir()
     locks.write_text("in the way")
     done = mlxctl("run", "--cache", "./sub/x", "Why?", *GREEDY, "--cache-update")
-    assert done.code == 0 and done.out and "the prompt cache was not written" in done.err
+    assert done.code == 6 and done.out and "the prompt cache was not written" in done.err
     assert path.read_bytes() == before
 
 
@@ -275,7 +275,11 @@ def test_list(mlxctl: Program, tiny: Tiny, saved: Path) -> None:
     assert row["name"] == "rules" and row["size"] == saved.stat().st_size and row["unusable"] is None
     assert row["tokens"] > 300 and 0 <= row["age_s"] < 600
     (mlxctl.cwd / "p.toml").write_text(f"[model]\npath = {tiny('quant')!r}")
-    assert mlxctl("cache", "list", "-P", "./p.toml").out.splitlines()[1].endswith(f"other weights, those of {tiny('llama')}")
+    assert (
+        mlxctl("cache", "list", "-P", "./p.toml")
+        .out.splitlines()[1]
+        .endswith(f"other weights, those of {tiny('llama')}")
+    )
     assert "no such folder" in mlxctl("cache", "list", env={"MLXCTL_MODEL": "/nowhere"}).out
     saved.write_bytes(saved.read_bytes()[:50])
     assert "not a prompt cache, or cut short" in mlxctl("cache", "list").out

@@ -401,7 +401,7 @@ def test_quantized_in_the_automatic_store(lab: Lab, quantized: Engines) -> None:
     first = lab.auto(store, *flags, *about("doc"), QUESTION)
     assert first.ids == quantized.answer(lab.document + QUESTION, shared=lab.document)
     running = quantized.engine.running
-    kept = kv.take(running.prefix(), first.prompt) or running.snapshot
+    kept = kv.take(running.hand_over(), first.prompt) or running.snapshot
     for question in (SECOND, THIRD):
         answer = lab.auto(lab.copy(store), *flags, *about("doc"), question)
         assert answer.ids == quantized.answer(lab.document + question, [kept])
@@ -428,7 +428,7 @@ def test_any_length(lab: Lab, bare: Engines, length: int) -> None:
     before = " ".join(WORDS[:length])
     begun = filed(lab, bare.prefill(before))
     said = bare.answer(before)[:2]
-    held = filed(lab, bare.engine.running.prefix())
+    held = filed(lab, bare.engine.running.hand_over())
     for text in (
         f"{before} count again",
         before + bare.engine.tokenizer.decode(said) + " count again",

@@ -32,7 +32,8 @@ def command(app: App, /, name: str, words: tuple[str, ...], **params: Any) -> No
     from mlxctl.engine.loader import open_source
     from mlxctl.engine.prompt import common, render
 
-    cache = named.read(name)
+    with named.looking(named.find(name)):
+        cache = named.read(name)
     resolved = settle(app, **params)
     settings = filled_in(resolved, cache.meta)
     settings = msgspec.structs.replace(settings, template=resolved.settings.template or settings.template)

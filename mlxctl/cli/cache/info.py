@@ -18,7 +18,8 @@ from mlxctl.output.json import encode
 def command(app: App, name: str, text: bool, form: str) -> None:
     """Print what a cache holds and what it was made with. Its header alone is read; `verify` reads all."""
     path = named.find(name)
-    meta = format.read_meta(path)
+    with named.looking(path):
+        meta = format.read_meta(path)
     if meta is None:
         raise CacheError(
             f"cache {name}: written by mlx_lm.cache_prompt, it does not say what it holds",

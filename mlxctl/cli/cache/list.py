@@ -48,11 +48,8 @@ def command(app: App, profile: str | None, form: str) -> None:
 
 
 def _row(entry: named.Entry, resolved: Resolved) -> Row:
-    state = entry.path.stat()
-    try:
-        return _read(entry, time.time() - state.st_mtime, resolved)
-    finally:
-        named.touch(entry.path, state.st_atime_ns)  # to look at it is not to use it
+    with named.looking(entry.path):
+        return _read(entry, time.time() - entry.path.stat().st_mtime, resolved)
 
 
 def _read(entry: named.Entry, age: float, resolved: Resolved) -> Row:

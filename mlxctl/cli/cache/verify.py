@@ -23,7 +23,8 @@ def command(app: App, names: tuple[str, ...], deep: bool) -> int:
     status = ExitStatus.OK
     for name in names:
         try:
-            found = named.read(name)
+            with named.looking(named.find(name)):
+                found = named.read(name)
             said = _recomputed(app, found) if deep else "as it was written"
             app.stdout.write(f"{name}: {len(found.meta.ids)} tokens, {said}\n")
         except CacheError as error:
