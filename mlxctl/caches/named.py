@@ -68,16 +68,15 @@ def locate(name: str) -> Path:
 
 
 def place(name: str) -> Path:
-    """The file of a cache that shall be written. Raises UsageError for what is no place for one."""
+    """The file of a cache that shall be written, links followed. Raises UsageError for what is no place for one."""
     path = locate(name)
     given = paths.absolute(name) if _is_path(name) else path
-    try:
-        path.resolve()
-    except (OSError, RuntimeError):
-        raise UsageError(f"cache {name}: links lead in a circle there") from None
     if name.endswith("/") or any(there.exists() and not there.is_file() for there in (given, path)):
         raise UsageError(f"cache {name}: this is no place for a file")
-    return path
+    try:
+        return path.resolve() if _is_path(name) else path
+    except (OSError, RuntimeError):
+        raise UsageError(f"cache {name}: links lead in a circle there") from None
 
 
 def _is_path(name: str) -> bool:

@@ -25,6 +25,7 @@ from mlxctl.settings import Settings
 if TYPE_CHECKING:
     from mlxctl.engine.engine import Engine
 
+_RECALLED = 300  # characters of a message that are shown when it is gone on with
 _SLOW_S = 1.0  # from where on the reading of a prompt is shown
 
 
@@ -59,10 +60,14 @@ class Chat:
             self.screen.say("[cache] of the profile does nothing here: a session keeps its own")
         if saved is not None:
             with self.keeper.moving_to(saved.name, automatic=saved.automatic):
-                self.keeper.take_up(saved, self.conversation)
+                pass
+            self.keeper.take_up(saved, self.conversation)
+            self.recall()
             return
         self.conversation.attached = "".join(map(texts.before, map(texts.read_file, settings.prompt.files)))
         self.keeper.begin(name)
+        if name is not None and self.screen.interactive:
+            self.screen.say(f"a new session, {name}")
 
     @property
     def engine(self) -> "Engine":
@@ -75,25 +80,22 @@ class Chat:
         return self.conversation.settings
 
     def ask(self, text: str) -> None:
-        """Have a text answered; where that comes to nothing, it stands ready to be sent again."""
-        before = len(self.conversation.said)
-        try:
-            self.turn(self.conversation.ask(text, self.interrupts.asked))
-        finally:
-            if len(self.conversation.said) == before:
-                self.draft = text
+        """Have a text answered."""
+        self.turn(self.conversation.ask(text, self.interrupts.asked))
 
     def turn(self, events: Generator[Event, None, None]) -> None:
         """Show an answer while it comes, then keep the conversation."""
         with self.interrupts.answering():
             done = self._show(events)
-        self.save()
-        if done is not None:
-            self.last = done
-            self._used = (done.timing.prompt_tokens or 0) + done.timing.generation_tokens
-            self._tell(done)
-            if done.finish_reason == "interrupted" and not self.screen.interactive:
-                self.over, self.interrupted = True, done.stop["signal"]
+        try:
+            self.save()
+        finally:
+            if done is not None:
+                self.last = done
+                self.measure()
+                self._tell(done)
+        if done is not None and done.finish_reason == "interrupted" and not self.screen.interactive:
+            self.over, self.interrupted = True, done.stop["signal"]
         self.interrupts.obey()
 
     def _show(self, events: Generator[Event, None, None]) -> Done | None:
@@ -126,6 +128,8 @@ class Chat:
         """What the person is told after an answer."""
         if done.finish_reason == "length":
             more = "/continue goes on with it" if self.screen.interactive else "--max-tokens raises the limit"
+            if self.conversation.is_full:
+                more = "the context is full"
             self.screen.say(f"the answer was cut at {done.stop['max_tokens']} tokens: {more}")
         if done.finish_reason == "interrupted":
             self.screen.say("stopped; what came is kept" if done.timing.generation_tokens else "stopped")
@@ -139,6 +143,8 @@ class Chat:
 
     def summary(self) -> list[str]:
         """Model, tokens of its context, the last rate, and how many tokens are in memory: what a bar has room for."""
+        if self.conversation.engine is None:
+            return [self.settings.model_id]
         held, limit = self.conversation.held(), self.engine.facts.context
         used = self._used
         rate = self.last.timing.generation_tps if self.last is not None else None
@@ -162,6 +168,8 @@ class Chat:
             self.keeper.begin(None)
         self.conversation.clear()
         self.conversation.forget()
+        if "request.image" in self.asked.values:
+            self.set({}, unset=["request.image"])
         self.last, self._used = None, 0
 
     # Settings
@@ -200,18 +208,19 @@ class Chat:
         open_source(settings, self.screen.say)  # what can be told without its weights
         self.conversation.forget()
         self.conversation.engine = None  # type: ignore[assignment] # for a moment
-        fault: MlxctlError | None = None
+        fault: BaseException | None = None
         try:
             self.conversation.engine = self._load(settings)
-        except MlxctlError as error:
+        except BaseException as error:  # Ctrl-C among them
             fault = error.with_traceback(None)  # whose frames hold what was loaded
         if fault is None:
             return
+        self.screen.say(f"loading {self.settings.model_id} again")
         try:
             self.conversation.engine = self._load(self.settings)
-        except MlxctlError as error:
-            self.over = True
-            raise MlxctlError(f"{fault.message}; nor could the model before be loaded again: {error.message}") from None
+        except BaseException as error:
+            self.over = True  # what was said is on the disk
+            raise MlxctlError(f"the model before could not be loaded again: {error or type(error).__name__}") from fault
         raise fault
 
     # Keeping
@@ -229,6 +238,19 @@ class Chat:
         with self.keeper.moving_to(saved.name, automatic=saved.automatic):
             self._apply(Asked.of(saved))
         self.keeper.take_up(saved, self.conversation)
+        self.recall()
+
+    def recall(self) -> None:
+        """Show a person where a conversation stands that is gone on with."""
+        self.measure()
+        if not self.screen.interactive:
+            return
+        said = self.conversation.said
+        asked = sum(one.role == "user" for one in said)
+        self.screen.say(f"session {self.keeper.name}: {asked} question{'' if asked == 1 else 's'} so far")
+        for one in said[-2:]:
+            text = " ".join(one.content.split())
+            self.screen.say(f"{one.role}: {text if len(text) <= _RECALLED else text[:_RECALLED] + '…'}")
 
     def leave(self) -> None:
         """The chat ends."""

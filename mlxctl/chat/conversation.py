@@ -51,6 +51,11 @@ class Room:
         """How full it is, from 0 to 1 and beyond."""
         return self.used / self.limit if self.limit else 0.0
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for an answer."""
+        return self.limit is not None and self.used + _LEAST > self.limit
+
 
 class Conversation:
     """What was said, with the model that answers."""
@@ -98,21 +103,24 @@ class Conversation:
     def again(self, cancel: "Cancel") -> Generator[Event, None, None]:
         """Have the last question answered anew. The old answer stays until a token of the new one came."""
         before = list(self.said)
-        if not before or before[-1].role != "assistant":
-            raise UsageError("there is no answer to replace")
-        self.said = before[:-1]
+        asked = before[:-1] if before and before[-1].role == "assistant" else before
+        if not asked or asked[-1].role != "user":
+            raise UsageError("there is no question to answer")
+        self.said = asked
         try:
             yield from self._answer(cancel, _reseeded(self.settings, before))
         except BaseException:
             self.said = before
             raise
-        if self.said[-1:] == before[-2:-1]:
+        if len(self.said) == len(asked):
             self.said = before
 
     def go_on(self, cancel: "Cancel") -> Generator[Event, None, None]:
         """Have the last answer continued where it was cut."""
         if not self.said or self.said[-1].role != "assistant":
             raise UsageError("there is no answer to go on with")
+        if not self.said[-1].cut:
+            raise UsageError("the last answer was not cut")
         yield from self._make_room()
         prompt = msgspec.structs.replace(self.settings.prompt, prefill_response=None)  # it has begun already
         yield from self._answer(cancel, msgspec.structs.replace(self.settings, prompt=prompt))
@@ -140,6 +148,11 @@ class Conversation:
         facts = self.engine.facts
         return Room(len(self.engine.render(self.shown, self.settings).ids) if self.said else 0, facts.context)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no more can be said, as things are."""
+        return self._choice != "rotate" and self.room().is_full
+
     def held(self) -> "Prefix | None":
         """What is in memory of the prompt, to be written or looked at, not to be handed on."""
         return self._held
@@ -154,7 +167,7 @@ class Conversation:
         prefixes = [*([self._held] if self._held else []), *self._snapshots]
         stream = engine.stream(
             _messages(settings, self._turns(continued)), settings=settings, prefixes=prefixes, shared="",
-            any_split=settings.chat.on_full == "rotate", cancel=cancel,
+            any_split=self._choice == "rotate", cancel=cancel,
         )  # fmt: skip
         raw = continued.raw or "" if continued else ""
         try:
@@ -204,23 +217,29 @@ class Conversation:
     def _bounded(self, settings: Settings) -> Settings:
         """Settings under which a full cache drops its oldest tokens, where that was chosen."""
         facts = self.engine.facts
-        fixed = facts.own_caches or facts.context is None or settings.kv.max_kv_size is not None
-        if settings.chat.on_full != "rotate" or fixed:
+        if self._choice != "rotate" or facts.context is None or settings.kv.max_kv_size is not None:
             return settings
         return msgspec.structs.replace(settings, kv=msgspec.structs.replace(settings.kv, max_kv_size=facts.context))
 
+    @property
+    def _choice(self) -> str:
+        """What is done when the context is full: not every model can do what was asked for."""
+        choice, fixed = self.settings.chat.on_full, self.settings.model.draft_model is not None
+        return "drop-oldest" if choice == "rotate" and (fixed or self.engine.facts.own_caches) else choice
+
     def _make_room(self) -> Generator[Event, None, None]:
         """Do what `chat.on_full` says when the context is full, and warn before."""
-        choice = self.settings.chat.on_full
+        choice = self._choice
         if self.engine.facts.context is None or choice == "rotate":
             return
+        if choice != self.settings.chat.on_full:
+            yield Notice(f"{self.settings.model_id} makes caches that cannot rotate: the oldest turns will be dropped")
         room = self.room()
         if room.limit is None or room.share < NEAR:
             return
-        full = room.used + _LEAST > room.limit
-        if choice == "drop-oldest" and full:
+        if choice == "drop-oldest" and room.is_full:
             yield from self._drop_oldest(room.limit)
-        elif full:
+        elif room.is_full:
             raise UsageError(f"the context is full: {room.used} of {room.limit} tokens",
                              hint="/undo, /clear or /set on_full drop-oldest; as a flag --on-full")  # fmt: skip
         else:

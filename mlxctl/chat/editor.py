@@ -12,7 +12,10 @@ def edited(text: str, environ: Mapping[str, str]) -> str:
     """A text after the person has changed it. Raises UsageError where the editor fails."""
     with tempfile.TemporaryDirectory(prefix="mlxctl-") as folder:  # for its owner alone
         path = Path(folder) / "message.md"
-        path.write_text(text, encoding="utf-8")
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from None
         open_in_editor(path, environ)
         try:
             return path.read_text(encoding="utf-8").rstrip("\n")

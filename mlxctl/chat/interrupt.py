@@ -42,6 +42,19 @@ class Interrupts:
                 signal.signal(number, self._end)
         threading.Thread(target=self._watch, daemon=True).start()
 
+    def watch_terminal(self) -> None:
+        """Leave when the terminal is gone: not everybody gets a signal then, and the prompt would read for ever."""
+        threading.Thread(target=self._wait_for_hangup, daemon=True).start()
+
+    def _wait_for_hangup(self) -> None:
+        watch = select.poll()
+        watch.register(0, 0)  # a hang-up is always told
+        if any(event & select.POLLHUP for _, event in watch.poll()):
+            time.sleep(_PATIENCE_S)  # for the signal, which most get
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(_LEAVE_S)
+            os._exit(128 + signal.SIGHUP)
+
     def asked(self) -> str | None:
         """The name of the signal that asked the answer to end."""
         return self._noted

@@ -25,6 +25,7 @@ class Keeper:
         self._keep = keep
         self._automatic = False
         self._lock = ExitStack()
+        self._fault = ""
         self._cached: list[int] = []  # the tokens in the cache file
         self._known: tuple[Engine, dict[str, Any]] | None = None  # a model, and its identity
 
@@ -86,7 +87,9 @@ class Keeper:
         try:
             self._save_cache(self.name, conversation, last)
         except MlxctlError as error:
-            self._say(f"the cache of this session was not written: {error.message}")
+            if error.message != self._fault:  # once is enough
+                self._fault = error.message
+                self._say(f"the cache of this session is not kept: {error.message}")
 
     def take_up(self, saved: Saved, conversation: Conversation) -> None:
         """What was said in a session, and its cache where that holds; else it is computed anew."""

@@ -18,7 +18,7 @@ class Keys:
         with suppress(termios.error, OSError, ValueError):
             self._before = termios.tcgetattr(0)
             held = termios.tcgetattr(0)
-            held[_LOCAL] &= ~(termios.ECHO | termios.ICANON)
+            held[_LOCAL] = held[_LOCAL] & ~(termios.ECHO | termios.ICANON) | termios.NOFLSH
             held[_INPUT] &= ~termios.ICRNL
             termios.tcsetattr(0, termios.TCSANOW, held)
 

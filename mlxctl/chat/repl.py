@@ -31,13 +31,8 @@ def run(chat: "Chat", *, remember: bool) -> None:
     """Take lines until the person leaves. remember: keep them for the next chat's history."""
     session = _session(chat, remember)
     chat.screen.say("/help lists the commands, Ctrl-D leaves")
-    chat.interrupts.tidy = chat.keys.release
-    chat.keys.hold()
-    try:
-        _take_lines(chat, session)
-        chat.leave()
-    finally:
-        chat.keys.release()
+    _take_lines(chat, session)
+    chat.leave()
 
 
 def _take_lines(chat: "Chat", session: "PromptSession[str]") -> None:
@@ -56,6 +51,7 @@ def _take_lines(chat: "Chat", session: "PromptSession[str]") -> None:
 
 def handle(chat: "Chat", line: str) -> None:
     """Do what a line says; what is wrong is told, and the chat goes on."""
+    line = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # what was pasted may be no text
     text = unquoted(line)
     if not text.strip():
         return
@@ -102,6 +98,7 @@ def _session(chat: "Chat", remember: bool) -> "PromptSession[str]":
         style=_STYLE,
         output=create_output(_Terminal(chat)),  # type: ignore[arg-type]
         include_default_pygments_style=False,
+        enable_suspend=True,
         reserve_space_for_menu=4,
     )
 
@@ -189,8 +186,9 @@ def _keys(chat: "Chat") -> KeyBindings:
 def _edit(chat: "Chat", buffer: Buffer) -> None:
     """What is being written, in the person's editor."""
     try:
+        text = buffer.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         with chat.keys.released():
-            buffer.text = edited(buffer.text, chat.environ)
+            buffer.text = edited(text, chat.environ)
         buffer.cursor_position = len(buffer.text)
     except MlxctlError as error:
         chat.screen.say(error.message)

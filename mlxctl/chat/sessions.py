@@ -50,11 +50,12 @@ class InUse(UsageError):
 
 @dataclass(frozen=True)
 class Entry:
-    """A conversation on disk, from outside. used: when it was last written, in POSIX seconds."""
+    """A conversation on disk, from outside. used: when it was last written, in POSIX seconds. first: what was asked."""
 
     name: str
     path: Path
     used: float
+    first: str
 
 
 def folder() -> Path:
@@ -87,7 +88,9 @@ def entries() -> list[Entry]:
     with suppress(OSError, UsageError):
         for path in folder().glob(f"[!.]*{_SUFFIX}"):
             with suppress(OSError, UsageError, msgspec.MsgspecError, ValueError):
-                found.append(Entry(_read(path).name, path, path.stat().st_mtime))
+                saved = _read(path)
+                asked = next((" ".join(one.content.split()) for one in saved.said if one.role == "user"), "")
+                found.append(Entry(saved.name, path, path.stat().st_mtime, asked[:40]))
     return sorted(found, key=lambda entry: (-entry.used, entry.name))
 
 
@@ -108,6 +111,10 @@ def read(name: str) -> Saved:
         raise UsageError(f"session {named(name)}: {path}: {error.strerror}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise UsageError(f"session {named(name)}: {path} is damaged, and left as it is") from None
+    turns = [one.role for one in found.said]
+    in_turn = all(role == ("user", "assistant")[number % 2] for number, role in enumerate(turns))
+    if not in_turn or not 0 <= found.dropped <= len(turns):
+        raise UsageError(f"session {named(name)}: {path} is damaged, and left as it is")
     for key, value in found.values.items():
         try:
             options.check(options.by_key()[key], value)

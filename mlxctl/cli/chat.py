@@ -60,17 +60,23 @@ def command(app: App, /, profile: str | None, unset: tuple[str, ...], session: s
     chat = Chat(_screen(app, interactive), app.environ, asked, keep=not no_save)
     asked.resolve(app.environ)
     divert_prints()
+    chat.interrupts.tidy = chat.keys.release
     try:
         chat.interrupts.install()
-        chat.open(saved, session)
         if interactive:
             from mlxctl.chat import repl
 
+            chat.interrupts.watch_terminal()
+            chat.keys.hold()  # from here on: somebody may type while the model is loaded
+            chat.open(saved, session)
             repl.run(chat, remember=not no_save)
         else:
+            chat.open(saved, session)
             plain.run(chat, app.stdin.lines())
     except Leave as left:
         return 128 + left.number
+    finally:
+        chat.keys.release()
     return exit_status(chat.interrupted) if chat.interrupted else ExitStatus.OK
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from mlxctl import rules
-from mlxctl.engine import device, kv, kv_compare, prompt
+from mlxctl.engine import device, images, kv, kv_compare, prompt
 from mlxctl.engine.fingerprint import file_states, fingerprint
 from mlxctl.engine.job import Cancel, Loaded, best, seed_numbers
 from mlxctl.engine.kv import Prefix
@@ -172,6 +172,11 @@ class Engine:
     def folders(self) -> tuple[Path, Path | None, Path | None]:
         """Where the model, its adapter and its draft model lie."""
         return self._weights.folder, self._weights.adapter_folder, self._weights.draft_folder
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether images can be handed to the model."""
+        return images.takes_them(self._weights.model, self._source.config)
 
     @property
     def is_as_loaded(self) -> bool:

@@ -7,6 +7,13 @@ from mlxctl.errors import ModelError, UsageError
 from mlxctl.settings import Settings
 
 
+def takes_them(model: Any, config: dict[str, Any]) -> bool:
+    """Whether the library can hand images to this model."""
+    from mlx_lm.processors import load_processor
+
+    return load_processor(model, config) is not None
+
+
 def embed(
     model: Any, config: dict[str, Any], tokenizer: Any, rendered: Rendered, settings: Settings
 ) -> tuple[list[int], Any]:

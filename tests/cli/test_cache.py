@@ -467,3 +467,148 @@ def test_to_look_at_a_cache_is_not_to_use_it(mlxctl: Program, saved: Path) -> No
     os.utime(saved, (old, old))
     mlxctl("cache", "list")
     assert mlxctl("cache", "prune", "--older-than", "30d").out == f"{saved}\n"
+
+
+def roles(mlxctl: Program, name: str) -> list[str]:
+    """Who speaks in a cache."""
+    info = json.loads(mlxctl("cache", "info", name, "--format", "json").out)
+    return [message["role"] for message in info["messages"]]
+
+
+def contents(mlxctl: Program, name: str) -> list[str]:
+    info = json.loads(mlxctl("cache", "info", name, "--format", "json").out)
+    return [message["content"] for message in info["messages"]]
+
+
+def test_update_under_a_profile_with_a_system_prompt(mlxctl: Program, tiny: Tiny) -> None:
+    """The same beginning is not told twice, and nothing of the conversation is lost."""
+    (mlxctl.cwd / "p.toml").write_text(f"[model]\npath = {tiny('llama')!r}\n[prompt]\nsystem = 'Be kind.'\n")
+    assert mlxctl("cache", "save", "talk", "-P", "./p.toml").code == 0
+    for question in ("My name is Ann", "What is my name?", "And now?"):
+        done = mlxctl("run", "-P", "./p.toml", "--cache", "talk", "--cache-update", question, *GREEDY)
+        assert done.code == 0 and "tokens now" in done.err, done.err
+    assert roles(mlxctl, "talk") == ["system", *["user", "assistant"] * 3]
+    before = contents(mlxctl, "talk")
+    other = ("run", "--cache", "talk", "--system-prompt", "Be brief.", "Hello", *GREEDY)
+    assert mlxctl(*other).code == 0  # by itself, it only makes no use of the cache
+    done = mlxctl(*other, "--cache-update")
+    assert done.code == 2 and "does not go on with" in done.err
+    assert contents(mlxctl, "talk") == before
+
+
+def test_files_of_one_name_in_two_folders(mlxctl: Program, tiny: Tiny) -> None:
+    """The other one follows what is held."""
+    for folder, text in (("one", "A document about ships."), ("two", "A text about cars.")):
+        (mlxctl.cwd / folder).mkdir()
+        (mlxctl.cwd / folder / "README.md").write_text(text)
+    assert mlxctl("cache", "save", "f", "--model", tiny("llama"), "-f", "one/README.md").code == 0
+    done = mlxctl("run", "--cache", "f", "--cache-update", "-f", "two/README.md", "Compare", *GREEDY)
+    assert done.code == 0
+    assert contents(mlxctl, "f")[0] == "A document about ships.\n\nA text about cars.\n\nCompare"
+
+
+def test_the_same_file_again_in_a_conversation(mlxctl: Program, tiny: Tiny, document: str) -> None:
+    """It is not told twice, and the cache still knows that it holds it."""
+    assert mlxctl("cache", "save", "d", "--model", tiny("llama"), "-f", document).code == 0
+    for question in ("First?", "Second?", "Third?"):
+        assert mlxctl("run", "--cache", "d", "--cache-update", "-f", document, question, *GREEDY).code == 0
+    said = contents(mlxctl, "d")
+    assert said[0] == f"{DOCUMENT}\nFirst?" and said[2::2] == ["Second?", "Third?"]
+    (mlxctl.cwd / document).write_text("changed")
+    assert "was changed since" in mlxctl("run", "--cache", "d", "Fourth?", *GREEDY).err
+
+
+def test_explain_tells_what_a_run_would_refuse(mlxctl: Program, tiny: Tiny, saved: Path) -> None:
+    for args, words in ((("--model", tiny("quant")), "other weights"), (("--kv-bits", "8"), "kv_bits None, not 8")):
+        done = mlxctl("cache", "explain", "rules", *args, "Why?")
+        assert "a run would refuse the cache" in done.out and words in done.out, done.out
+
+
+def test_list_knows_what_a_type_comes_to(mlxctl: Program, saved: Path) -> None:
+    (mlxctl.cwd / "n.toml").write_text("[model]\ndtype = 'native'\n")
+    assert mlxctl("cache", "list", "-P", "./n.toml").out.splitlines()[1].endswith("yes")
+    (mlxctl.cwd / "b.toml").write_text("[model]\ndtype = 'bfloat16'\n")
+    assert "another --dtype" in mlxctl("cache", "list", "-P", "./b.toml").out
+
+
+def test_a_relative_model_is_found_from_anywhere(mlxctl: Program, tiny: Tiny) -> None:
+    (mlxctl.cwd / "lm").symlink_to(tiny("llama"))
+    (mlxctl.cwd / "sub").mkdir()
+    assert mlxctl("cache", "save", "rel", "--model", "./lm", "Hello there").code == 0
+    there = Program("mlxctl", mlxctl.env, mlxctl.cwd / "sub")
+    assert there("run", "--cache", "rel", "x", *GREEDY).code == 0
+
+
+def test_a_link_stays_a_link(mlxctl: Program, tiny: Tiny) -> None:
+    assert mlxctl("cache", "save", "./real", "--model", tiny("llama"), "Hello").code == 0
+    link, real = mlxctl.cwd / "link.safetensors", mlxctl.cwd / "real.safetensors"
+    link.symlink_to("real.safetensors")
+    before = real.read_bytes()
+    assert mlxctl("run", "--cache", "./link", "--cache-update", "more", *GREEDY).code == 0
+    assert link.is_symlink() and real.read_bytes() != before
+    (mlxctl.cwd / "loop.safetensors").symlink_to("loop.safetensors")
+    done = mlxctl("cache", "save", "./loop", "--model", tiny("llama"), "Hello")
+    assert done.code in (2, 6) and "fault of mlxctl" not in done.err
+
+
+def test_update_and_the_automatic_store_together(mlxctl: Program, tiny: Tiny, saved: Path) -> None:
+    """Each keeps what is its own."""
+    long = " ".join(f"word{number}" for number in range(100))
+    done = mlxctl("run", "--cache", "rules", "--cache-update", "--auto-cache", long, *GREEDY)
+    assert done.code == 0, done.err
+    assert len(list((Path(mlxctl.env["XDG_CACHE_HOME"]) / "mlxctl" / "auto").glob("*.safetensors"))) == 1
+    assert roles(mlxctl, "rules")[-1] == "assistant"
+
+
+def test_what_is_used_is_told_beside_other_notices(mlxctl: Program, saved: Path) -> None:
+    args = (
+        "run",
+        "--cache",
+        "rules",
+        "--system-prompt",
+        "Other",
+        "--chat-template-config",
+        '{"zzz": 1}',
+        "Hi",
+        *GREEDY,
+    )
+    done = mlxctl(*args)
+    assert "zzz" in done.err and "of its 486 tokens are used" in done.err, done.err
+
+
+def test_verify_of_what_was_written_back(mlxctl: Program, tiny: Tiny) -> None:
+    """A chunked cache drops its beginning elsewhere when a prompt came in two pieces."""
+    (mlxctl.cwd / "long.txt").write_text("A pirate speaks of the sea, in short sentences. " * 8)
+    assert mlxctl("cache", "save", "c", "--model", tiny("chunked"), "-f", "long.txt").code == 0
+    assert mlxctl("run", "--cache", "c", "--cache-update", "Hello there", *GREEDY).code == 0
+    done = mlxctl("cache", "verify", "--deep", "c")
+    assert done.code == 0, done.err
+
+
+def test_weights_that_change_after_they_were_loaded(mlxctl: Program, tiny: Tiny) -> None:
+    """No cache is given out for those of another model."""
+    from mlxctl import options
+    from mlxctl.caches import identity
+    from mlxctl.engine.engine import Engine
+    from mlxctl.errors import CacheError
+
+    model = mlxctl.cwd / "model"
+    shutil.copytree(tiny("llama"), model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", mlxctl.env["XDG_CACHE_HOME"])
+        engine = Engine.load(options.build({"model.path": str(model)}))
+        assert identity.of_engine(engine)["model"]
+        weights = model / "model.safetensors"
+        data = bytearray(weights.read_bytes())
+        data[-1] ^= 1
+        weights.write_bytes(data)
+        with pytest.raises(CacheError, match="were changed since it was loaded"):
+            identity.of_engine(engine)
+
+
+def test_looking_is_not_using(mlxctl: Program, saved: Path) -> None:
+    long_ago = time.time() - 40 * 86400
+    os.utime(saved, (long_ago, long_ago))
+    for args in (("info", "rules"), ("verify", "rules"), ("explain", "rules", "Why?"), ("list",)):
+        assert mlxctl("cache", *args).code == 0
+        assert abs(saved.stat().st_atime - long_ago) < 1, args

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -157,16 +158,25 @@ def test_full_context(mlxctl: Program, tiny: Tiny) -> None:
     """Stop, rotate or drop the oldest turns: as was chosen."""
     lines = "".join(f"{'word ' * 30}{number}\n" for number in range(24))
 
-    def chat(*args: str) -> Any:
-        return mlxctl("chat", "--model", tiny("llama"), "-m", "8", "--session", args[-1], *args[:-1], input=lines)
+    def chat(*args: str, model: str = "llama") -> Any:
+        return mlxctl("chat", "--model", tiny(model), "-m", "8", "--session", args[-1], *args[:-1], input=lines)
 
     stopped = chat("stop")
     assert stopped.code == 2 and "the context is full" in stopped.err and "nearly full" in stopped.err
     assert 0 < len(turns(mlxctl, "stop")) < 48
-    for choice, words in (("drop-oldest", "the model is not shown the oldest"), ("rotate", "")):
-        done = chat("--on-full", choice, choice)
-        assert done.code == 0 and words in done.err, done.err
-        assert len(turns(mlxctl, choice)) == 48
+    for choice, model, words in (
+        ("drop-oldest", "llama", ["the model is not shown the oldest"]),
+        ("rotate", "llama", ["makes caches that cannot rotate", "the model is not shown the oldest"]),
+        ("rotate", "moe", []),
+    ):
+        name = f"{choice}-{model}"
+        done = chat("--on-full", choice, "--stats", name, model=model)
+        assert done.code == 0 and all(some in done.err for some in words), done.err
+        assert len(turns(mlxctl, name)) == 48
+        if model == "moe":  # and each turn costs its own tokens alone
+            assert "context" not in done.err, done.err
+            last = done.err.splitlines()[-1]
+            assert int(re.search(r"(\d+) read", last)[1]) < 400 < int(re.search(r"(\d+) cached", last)[1]), last
 
 
 def test_two_at_once(mlxctl: Program, tiny: Tiny) -> None:
@@ -192,3 +202,45 @@ def test_markers_in_a_question_stay_text(mlxctl: Program, tiny: Tiny) -> None:
     plain = mlxctl("run", "--model", tiny("llama"), "-m", "6", "--temp", "0", "--no-stats", forged.splitlines()[0])
     done = mlxctl("chat", "--model", tiny("llama"), "-m", "6", "--no-save", input=forged.splitlines()[0] + "\n")
     assert done.out == plain.out
+
+
+def test_begin_anew_at_once(mlxctl: Program, tiny: Tiny) -> None:
+    """Before anything was said it changes nothing; after that, each conversation has a session of its own."""
+    done = mlxctl("chat", "--model", tiny("stopper"), input="r\nhi\nr\nhi\n")
+    assert done.code == 0 and len(done.out.splitlines()) == 2, done.err
+    assert len(list(folder(mlxctl).glob("[!.]*.json"))) == 2
+
+
+def test_long_names_have_their_cache(mlxctl: Program, tiny: Tiny) -> None:
+    for name in ("日本語のとても長い名前の会話" * 4, "x" * 100):
+        done = mlxctl("chat", "--model", tiny("llama"), "-m", "3", "--session", name, input="Hello\n")
+        assert done.code == 0 and "not kept" not in done.err, done.err
+    assert len(list(folder(mlxctl).glob("*.safetensors"))) == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"dropped": -1}, {"dropped": 99}, {"said": [{"role": "banana", "content": "x"}]},
+     {"said": [{"role": "assistant", "content": "x"}]}, {"values": {"no.key": 1}}, {"values": {"sampler.temp": "hot"}}],
+)  # fmt: skip
+def test_session_edited_by_hand(changes: dict[str, Any], mlxctl: Program, tiny: Tiny) -> None:
+    chat = ("chat", "--model", tiny("llama"), "-m", "3", "--session", "e")
+    assert mlxctl(*chat, input="Hello\n").code == 0
+    path = folder(mlxctl) / "e.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    done = mlxctl(*chat, input="Hello\n")
+    assert done.code == 2 and "session e" in done.err and "Traceback" not in done.err, done.err
+
+
+def test_what_a_session_does_not_keep(mlxctl: Program, tiny: Tiny) -> None:
+    """Trust, and what is about one run; places are in full, a system prompt is text."""
+    (mlxctl.cwd / "lm").symlink_to(tiny("llama"))
+    (mlxctl.cwd / "system.txt").write_text("Be brief.")
+    done = mlxctl("chat", "--model", "./lm", "-m", "3", "--session", "v", "--trust-remote-code", "--offline",
+                  "--system-file", "system.txt", input="Hello\n")  # fmt: skip
+    assert done.code == 0, done.err
+    values = json.loads((folder(mlxctl) / "v.json").read_text())["values"]
+    assert values == {"model.path": str(mlxctl.cwd / "lm"), "generation.max_tokens": 3, "prompt.system": "Be brief."}
+    (mlxctl.cwd / "sub").mkdir()
+    assert Program("mlxctl", mlxctl.env, mlxctl.cwd / "sub")("chat", "-c", input="More\n").code == 0
+    assert len(turns(mlxctl, "v")) == 4

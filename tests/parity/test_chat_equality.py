@@ -72,7 +72,7 @@ def test_turns(lab: Lab, request: pytest.FixtureRequest) -> None:
                  "/branch two", "Is that so?", "/undo 2", "Then what?", "/load one", "Last?"):  # fmt: skip
         lab.say(line)
     assert [said.role for said in lab.chat.conversation.said] == ["user", "assistant"] * 4
-    assert len(lab.cached) == 9
+    assert len(lab.cached) in (8, 9)  # an answer that was not cut is not gone on with
     kind = request.node.callspec.params["lab"]
     if kind in STEPPING:
         assert all(cached > 20 for cached in lab.cached[1:]), lab.cached

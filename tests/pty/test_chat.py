@@ -2,13 +2,16 @@
 
 import json
 import os
+import pty
 import re
 import signal
 import stat
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pexpect
 import pytest
 from conftest import Program
 from terminal import Terminal
@@ -390,3 +393,100 @@ def test_quick_to_begin_and_end(start: Start) -> None:
     time.sleep(0.05)
     chat.send("/exit\r")
     assert chat.end() == 0
+
+
+def test_slashes(start: Start, mlxctl: Program) -> None:
+    """A space before it makes a command text; a path is text; what others call the commands works too."""
+    chat = start("--session", "s")
+    for line in (" /help", "/etc/hosts is what?"):
+        chat.enter(line)
+    assert [text.strip() for text in said(mlxctl, "s")[::2]] == ["/help", "/etc/hosts is what?"]
+    chat.enter("/help set")
+    chat.see("/set KEY VALUE")
+    chat.enter("/image note.txt")
+    chat.see("no such file")
+    (mlxctl.cwd / "note.txt").write_text("x")
+    chat.enter("/image note.txt")
+    chat.see("does not take images")
+    chat.enter("Still there?")
+    chat.enter("/continue")
+    chat.enter("/set template.x NaN")
+    chat.enter("/set template. x")
+    chat.see("no such setting")
+    chat.send("/bye\r")
+    assert chat.end() == 0
+
+
+def test_bytes_that_are_no_text(start: Start, mlxctl: Program) -> None:
+    """A paste in another encoding is text with a mark in it."""
+    editor = mlxctl.cwd / "editor"
+    editor.write_text(EDITOR)
+    editor.chmod(0o755)
+    chat = start("--session", "l", EDITOR="./editor", VISUAL="")
+    chat.child.send(b"/system x\xff\r")
+    chat.see("the system prompt is set")
+    chat.ready()
+    chat.child.send(b"caf\xe9?\r")
+    chat.until(lambda: len(said(mlxctl, "l")) == 2, "the question")
+    assert said(mlxctl, "l")[0] == "caf\ufffd?"
+    chat.ready()
+    chat.child.send(b"\xff\x07")
+    chat.see("edited words")
+    chat.send("\r")
+    chat.until(lambda: len(said(mlxctl, "l")) == 4, "the edited question")
+
+
+def test_typing_while_the_model_loads(mlxctl: Program, tiny: Tiny) -> None:
+    """Enter is Enter, and nothing is lost."""
+    chat = Terminal(mlxctl, "chat", "--model", tiny("llama"), "-m", "6", "--session", "w")
+    chat.see("loading")
+    chat.send("hello\r")
+    chat.until(lambda: said(mlxctl, "w")[:1] == ["hello"] if kept_path(mlxctl) else False, "the question")
+    chat.ready()
+    chat.send("\x04")
+    assert chat.end() == 0
+
+
+def kept_path(mlxctl: Program) -> list[Path]:
+    return list((Path(mlxctl.env["XDG_DATA_HOME"]) / "mlxctl" / "sessions").glob("[!.]*.json"))
+
+
+def test_recalled(start: Start) -> None:
+    """Who goes on with a conversation sees where it stands."""
+    chat = start("--session", "r")
+    chat.see("a new session, r")
+    chat.enter("What was said")
+    chat.send("\x04")
+    chat.end()
+    again = start("-c")
+    again.see("session r: 1 question so far")
+    again.see("user: What was said")
+    assert "0/2048" not in again.lines[-1]
+
+
+def test_the_terminal_is_left_as_it_was(mlxctl: Program, tiny: Tiny) -> None:
+    """After leaving, and after a stop and a return, keys are shown again."""
+    shell = pexpect.spawn("bash", ["--norc", "-i"], env={**mlxctl.env, "TERM": "xterm", "PS1": "$ ",
+                          "PROMPT_TOOLKIT_NO_CPR": "1"}, cwd=str(mlxctl.cwd), timeout=60, encoding="utf-8")  # fmt: skip
+    shell.sendline(f"stty -a >before; {mlxctl.path} chat --model {tiny('llama')} -m 4; stty -a >after; echo do''ne")
+    shell.expect("leaves")
+    shell.expect(">>>")
+    shell.send("hello\r")
+    shell.expect("4 tokens")
+    shell.send("\x04")
+    shell.expect("done")
+    shell.close(force=True)
+    assert (mlxctl.cwd / "before").read_text() == (mlxctl.cwd / "after").read_text()
+
+
+def test_a_terminal_that_goes_away(mlxctl: Program, tiny: Tiny) -> None:
+    """Also without a signal the chat ends, rather than read nothing for ever."""
+    ours, theirs = pty.openpty()
+    chat = subprocess.Popen([mlxctl.path, "chat", "--model", tiny("llama")], stdin=theirs, stdout=theirs, stderr=theirs,
+                            env={**mlxctl.env, "TERM": "xterm"}, cwd=mlxctl.cwd, start_new_session=True)  # fmt: skip
+    os.close(theirs)
+    seen = b""
+    while b">>>" not in seen:
+        seen += os.read(ours, 65536)
+    os.close(ours)
+    assert chat.wait(30) in (129, 143)

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 _MODULES = ("turns", "settings", "sessions", "files", "looking")
 # A path is no command: no command has a second slash, or a capital.
-_COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)
+_COMMAND = re.compile(r"/([a-z]+|\?)(?:\s+(.*))?", re.DOTALL)
 _BARE = {"q": "exit", "r": "clear", "h": "help"}  # mlx_lm.chat's
+_ALSO = {"bye": "exit", "quit": "exit", "?": "help", "retry": "regen"}  # as others call them
 _REGISTRY: dict[str, "Command"] = {}
 Run = Callable[["Chat", str], None]
 
@@ -59,10 +60,10 @@ def parse(line: str) -> tuple[Command, str] | None:
     """
     if line.strip() in _BARE:
         return commands()[_BARE[line.strip()]], ""
-    found = _COMMAND.fullmatch(line.strip())
+    found = _COMMAND.fullmatch(line.rstrip())
     if found is None:
         return None
-    name, arguments = found[1], (found[2] or "").strip()
+    name, arguments = _ALSO.get(found[1], found[1]), (found[2] or "").strip()
     known = commands().get(name)
     if known is None:
         near = did_you_mean(nearest(name, commands()))

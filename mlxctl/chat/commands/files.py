@@ -30,6 +30,8 @@ def image(chat: "Chat", words: str) -> None:
     """Hand the model an image, for the next placeholder in your text."""
     if not paths.is_file(paths.expand(words)):
         raise UsageError(f"{words}: no such file")
+    if not chat.engine.takes_images:
+        raise UsageError(f"{chat.settings.model_id} does not take images")
     chat.set({"request.image": [*chat.settings.request.image, words]})
     chat.screen.say(f"{words}: for placeholder {len(chat.settings.request.image)} of the conversation")
 

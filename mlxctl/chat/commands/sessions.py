@@ -12,25 +12,26 @@ if TYPE_CHECKING:
 
 @command("/save NAME")
 def save(chat: "Chat", words: str) -> None:
-    """Call this session NAME; it is kept after every answer in any case."""
+    """Give this session another name (it is kept after every answer in any case; /branch makes a copy)."""
+    before = chat.keeper.name
     chat.keeper.rename(words)
     chat.save()
-    chat.screen.say(f"session {words}")
+    chat.screen.say(f"this session is called {words} now" + (f", and {before} no more" if before else ""))
 
 
 @command("/load NAME", completes="sessions")
 def load(chat: "Chat", words: str) -> None:
     """Leave this session and go on with another."""
     chat.load(words)
-    chat.screen.say(f"session {words}, {len(chat.conversation.said)} messages")
 
 
 @command("/branch [NAME]")
 def branch(chat: "Chat", words: str) -> None:
     """Go on in a copy of this session; this one stays as it is."""
+    before = chat.keeper.name
     chat.keeper.branch(words or None)
     chat.save()
-    chat.screen.say(f"session {chat.keeper.name}")
+    chat.screen.say(f"session {chat.keeper.name}" + (f", a copy of {before}" if before else ""))
 
 
 @command("/sessions")
@@ -39,6 +40,6 @@ def sessions(chat: "Chat", words: str) -> None:
     found = kept.entries()
     for entry in found:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used))
-        chat.screen.show(f"{'*' if entry.name == chat.keeper.name else ' '} {when}  {entry.name}")
+        chat.screen.show(f"{'*' if entry.name == chat.keeper.name else ' '} {when}  {entry.name}  {entry.first}")
     if not found:
         chat.screen.say("none is kept yet")

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 # What a chat does not read, or has another command for.
 _NOT_HERE = {
-    "model.path": "/model changes the model", "output.format": "a chat has one",
+    "model.path": "/model changes the model", "output.format": "a chat has but one way to write answers",
     "cache.auto": "a session keeps its own", "cache.name": "a session keeps its own",
     "cache.max_bytes": "a session keeps its own",
     "prompt.files": "/read brings a file in", "prompt.system_file": "/system sets the system prompt",
     "output.thinking": "/think says what is shown",
 }  # fmt: skip
+
+
+_OTHERS_SAY = {"temperature": "temp", "num_ctx": "max_kv_size", "num_predict": "max_tokens", "repeat_penalty":
+               "repetition_penalty"}  # fmt: skip
 
 
 def settable() -> dict[str, Option]:
@@ -36,7 +40,8 @@ def find(name: str) -> Option:
         key = next(key for key in _NOT_HERE if key == name or key.endswith(f".{name}"))
         raise UsageError(f"{key}: {_NOT_HERE[key]}")
     short = {key.partition(".")[2]: key for key in rows}
-    key = name if name in rows else short.get(name.replace("-", "_"), "")
+    spelled = _OTHERS_SAY.get(name, name.replace("-", "_"))
+    key = spelled if spelled in rows else short.get(spelled, "")
     if key not in rows:
         raise UsageError(f"{name}: no such setting{did_you_mean(nearest(name, [*short, *rows]))}")
     return rows[key]
@@ -46,7 +51,7 @@ def find(name: str) -> Option:
 def set(chat: "Chat", words: str) -> None:
     """Change a setting for the answers to come: /set temp 0.7."""
     name, _, text = words.partition(" ")
-    if name.startswith("template."):
+    if name.startswith("template.") and len(name) > len("template."):
         chat.set({"request.chat_template_config": {**_asked(chat), name[9:]: _json(text)}})
         chat.screen.say(f"{name} = {encode(_asked(chat)[name[9:]])}")
         return
@@ -69,9 +74,11 @@ def _asked(chat: "Chat") -> dict[str, Any]:
 def _json(text: str) -> Any:
     """A value as JSON, or else as text."""
     try:
-        return json.loads(text)
-    except ValueError:
+        value = json.loads(text)
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
         return text
+    return value
 
 
 @command("/unset KEY", completes="settings")
@@ -129,6 +136,7 @@ def system(chat: "Chat", words: str) -> None:
     """Set the system prompt; the conversation stays. Alone: show it."""
     if words:
         chat.set({"prompt.system": words}, unset=["prompt.system_file"])
+        chat.screen.say("the system prompt is set; /unset system takes it back")
         return
     text = chat.settings.prompt.system
     chat.screen.show(text) if text else chat.screen.say("there is no system prompt")
@@ -141,4 +149,5 @@ def think(chat: "Chat", words: str) -> None:
         chat.set({"request.think": words == "on"})
     elif words:
         chat.thinking = one_of("/think", words, (*MODES, "on", "off"))
-    chat.screen.say(f"thinking: {chat.thinking}")
+    asked = {None: "as the model likes", True: "asked for", False: "asked not to be"}[chat.settings.request.think]
+    chat.screen.say(f"thinking: {chat.thinking}; {asked}")

@@ -64,13 +64,15 @@ def undo(chat: "Chat", words: str) -> None:
     chat.draft = chat.conversation.undo(number("/undo", words, 1))
     chat.save()
     left = sum(said.role == "user" for said in chat.conversation.said)
-    chat.screen.say(f"taken back; {left} {'question is' if left == 1 else 'questions are'} left")
+    chat.screen.say(
+        f"taken back, {left} {'question is' if left == 1 else 'questions are'} left; Ctrl-C clears the line"
+    )
 
 
 @command("/regen")
 def regen(chat: "Chat", words: str) -> None:
     """Answer the last question anew."""
-    if chat.settings.sampler.temp == 0:
+    if chat.settings.sampler.temp == 0 and chat.conversation.said:
         chat.screen.say("at temperature 0 the answer is the same: /set temp 0.7 changes that")
     chat.turn(chat.conversation.again(chat.interrupts.asked))
 
@@ -97,6 +99,7 @@ def edit(chat: "Chat", words: str) -> None:
     if text == before or not text.strip():
         chat.screen.say("nothing was changed")
         return
+    chat.screen.show(f">>> {text}")
     chat.turn(chat.conversation.ask(text, chat.interrupts.asked, at=place))
 
 
