@@ -173,10 +173,10 @@ def test_full_context(mlxctl: Program, tiny: Tiny) -> None:
         done = chat("--on-full", choice, "--stats", name, model=model)
         assert done.code == 0 and all(some in done.err for some in words), done.err
         assert len(turns(mlxctl, name)) == 48
-        if model == "moe":  # and each turn costs its own tokens alone
+        if model == "moe":  # and a turn costs little more than its own tokens
             assert "context" not in done.err, done.err
             last = done.err.splitlines()[-1]
-            assert int(re.search(r"(\d+) read", last)[1]) < 400 < int(re.search(r"(\d+) cached", last)[1]), last
+            assert int(re.search(r"(\d+) read", last)[1]) < 1000 < int(re.search(r"(\d+) cached", last)[1]), last
 
 
 def test_two_at_once(mlxctl: Program, tiny: Tiny) -> None:
