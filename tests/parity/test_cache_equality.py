@@ -260,11 +260,14 @@ def test_run_without_update_leaves_the_file_alone(lab: Lab) -> None:
 
 # The automatic store
 
+SEEDED = pytest.mark.parametrize("mode", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 
-def test_exact_question_again(lab: Lab) -> None:
+
+@SEEDED
+def test_exact_question_again(lab: Lab, mode: tuple[str, ...]) -> None:
     store = lab.filled()
-    again = lab.auto(store, *GREEDY, *about("doc"), QUESTION)
-    same(again, lab.plain(*GREEDY, *about("doc"), QUESTION))
+    again = lab.auto(store, *mode, *about("doc"), QUESTION)
+    same(again, lab.plain(*mode, *about("doc"), QUESTION))
     assert again.cached == again.prompt - 1 if lab.way.steps else lab.used(again, 0.7)
 
 
@@ -285,8 +288,9 @@ def test_another_question_without_a_template(lab: Lab) -> None:
 
 
 @DISTINCT
-def test_longer_document(lab: Lab) -> None:
-    store, longer = lab.filled(), (*GREEDY, *about("doc", "more"))
+@SEEDED
+def test_longer_document(lab: Lab, mode: tuple[str, ...]) -> None:
+    store, longer = lab.filled(), (*mode, *about("doc", "more"))
     third = lab.auto(store, *longer, SECOND)
     same(third, lab.plain(*longer, SECOND))
     assert lab.used(third, 0.4)
@@ -295,16 +299,18 @@ def test_longer_document(lab: Lab) -> None:
     assert lab.used(fourth, 0.8), "the longer one was not kept"
 
 
-def test_documents_that_part_in_the_middle(lab: Lab) -> None:
-    answer = lab.auto(lab.filled(), *GREEDY, *about("other"), QUESTION)
-    same(answer, lab.plain(*GREEDY, *about("other"), QUESTION))
+@SEEDED
+def test_documents_that_part_in_the_middle(lab: Lab, mode: tuple[str, ...]) -> None:
+    answer = lab.auto(lab.filled(), *mode, *about("other"), QUESTION)
+    same(answer, lab.plain(*mode, *about("other"), QUESTION))
     assert lab.used(answer, 0.3) or not lab.way.steps
 
 
 @DISTINCT
-def test_document_that_is_the_beginning_of_one_that_was_kept(lab: Lab) -> None:
-    answer = lab.auto(lab.filled(), *GREEDY, *about("short"), QUESTION)
-    same(answer, lab.plain(*GREEDY, *about("short"), QUESTION))
+@SEEDED
+def test_document_that_is_the_beginning_of_one_that_was_kept(lab: Lab, mode: tuple[str, ...]) -> None:
+    answer = lab.auto(lab.filled(), *mode, *about("short"), QUESTION)
+    same(answer, lab.plain(*mode, *about("short"), QUESTION))
     assert lab.used(answer, 0.6) or not lab.way.steps
 
 
