@@ -15,7 +15,7 @@ from mlxctl.options import Option
 
 # Names of what the shells find, by the metavar that means it.
 KINDS = {"PATH": "paths", "FOLDER": "folders", "MODEL": "models", "PROFILE": "profiles", "KEY": "keys",
-         "CACHE": "caches"}  # fmt: skip
+         "CACHE": "caches", "SESSION": "sessions"}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -216,6 +216,16 @@ _mlxctl_caches() {
     _mlxctl_files .safetensors
 }
 
+# Conversations: their files are called by their names, percent-encoded; of long names only a part.
+_mlxctl_sessions() {
+    local folder=${XDG_DATA_HOME:-$HOME/.local/share}/mlxctl/sessions path name
+    for path in "$folder"/*.json; do
+        path=${path##*/} path=${path%.json}
+        printf -v name %b "${path//%/\\x}"
+        [[ ${#path} -le 150 ]] && _mlxctl_add "$name"
+    done
+}
+
 _mlxctl_keys() { _mlxctl_add path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start name auto max_bytes on_full markdown format stats thinking model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start cache.name cache.auto cache.max_bytes chat.on_full chat.markdown output.format output.stats output.thinking; }
 
 _mlxctl_paths() { _mlxctl_files ''; }
@@ -470,7 +480,13 @@ _mlxctl_flag_value() {
     chat/--unset)
         value='keys'
         ;;
-    chat/--session | chat/--revision | chat/--extra-eos-token | chat/--num-draft-tokens | chat/--system-prompt | \
+    chat/--session)
+        value='sessions'
+        ;;
+    chat/--model | chat/--draft-model)
+        value='models'
+        ;;
+    chat/--revision | chat/--extra-eos-token | chat/--num-draft-tokens | chat/--system-prompt | \
         chat/--prefill-response | chat/--temp | chat/--top-p | chat/--min-p | chat/--min-tokens-to-keep | \
         chat/--top-k | chat/--xtc-probability | chat/--xtc-threshold | chat/--seed | chat/--repetition-penalty | \
         chat/--repetition-context-size | chat/--presence-penalty | chat/--presence-context-size | \
@@ -478,9 +494,6 @@ _mlxctl_flag_value() {
         chat/--max-tokens | chat/--stop | chat/--prefill-step-size | chat/--max-kv-size | \
         chat/--quantized-kv-start | chat/--chat-template-config)
         value='nothing'
-        ;;
-    chat/--model | chat/--draft-model)
-        value='models'
         ;;
     chat/--adapter-path)
         value='folders'

@@ -121,6 +121,15 @@ function __mlxctl_caches
     complete -C "__mlxctl_no_such_command "(__mlxctl_token) | string match -r '.*(?:/|\.safetensors)$'
 end
 
+# Conversations: their files are called by their names, percent-encoded; of long names only a part.
+function __mlxctl_sessions
+    set -l home $HOME/.local/share
+    set -q XDG_DATA_HOME; and test -n "$XDG_DATA_HOME"; and set home $XDG_DATA_HOME
+    for path in $home/mlxctl/sessions/*.json
+        string match -r -- '(?<=/)[^/]{1,150}(?=\.json$)' $path | string unescape --style=url
+    end
+end
+
 function __mlxctl_keys
     string split ' ' 'path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start name auto max_bytes on_full markdown format stats thinking model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start cache.name cache.auto cache.max_bytes chat.on_full chat.markdown output.format output.stats output.thinking'
 end
@@ -254,7 +263,7 @@ complete -c mlxctl -n "__mlxctl_at 'generate'" -s P -l profile -r -f -a '(__mlxc
 # mlxctl chat
 complete -c mlxctl -n "__mlxctl_at 'chat'" -s P -l profile -r -f -a '(__mlxctl_profiles)' -d 'Named settings: a profile, or the path of one'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l unset -r -f -a '(__mlxctl_keys)' -d 'Do without the profile\'s value for KEY, such as temp or sampler.temp'
-complete -c mlxctl -n "__mlxctl_at 'chat'" -l session -r -f -d 'Go on with the conversation of this name, or begin it'
+complete -c mlxctl -n "__mlxctl_at 'chat'" -l session -r -f -a '(__mlxctl_sessions)' -d 'Go on with the conversation of this name, or begin it'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -s c -l continue -d 'Go on with the last conversation'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l no-save -d 'Keep nothing: no conversation, no history'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l pipeline -d 'Accepted as mlx_lm.chat does; in one process it does nothing'

@@ -26,6 +26,9 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.tidy: Callable[[], None] = lambda: None  # leaves the terminal as it was, when there is no other way
+        # Ends the prompt, where there is one now: an exception in the midst of what it does would be lost there.
+        self.end_prompt: Callable[[Leave], bool] = lambda leave: False
+        self.resumed: Callable[[], None] = lambda: None  # takes the terminal again, after Ctrl-Z and fg
         self._reader = -1
         self._noted: str | None = None
         self._first: float | None = None  # when the answer was asked to end
@@ -69,16 +72,18 @@ class Interrupts:
         woken = signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
         if before is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, self._note)
+        stopped = signal.signal(signal.SIGCONT, lambda number, frame: self.resumed())
         try:
             yield
         finally:
             self._answering = False
             with suppress(TypeError):
                 signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGCONT, stopped)
             signal.set_wakeup_fd(woken)
 
     def obey(self) -> None:
-        """Leave now, when the process was told to while the model answered."""
+        """Leave now, when the process was told to while the model answered, or the prompt was there."""
         if self._noted not in (None, "SIGINT"):
             raise Leave(signal.Signals[str(self._noted)])
 
@@ -86,9 +91,10 @@ class Interrupts:
         self._noted = self._noted or signal.Signals(number).name
 
     def _end(self, number: int, frame: FrameType | None) -> None:
-        if not self._answering:
-            raise Leave(number)
         self._noted = signal.Signals(number).name
+        leave = Leave(number)
+        if not self._answering and not self.end_prompt(leave):
+            raise leave
 
     def _leave(self, number: int) -> None:
         self.tidy()

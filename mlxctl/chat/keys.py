@@ -17,6 +17,13 @@ class Keys:
         """Begin with it."""
         with suppress(termios.error, OSError, ValueError):
             self._before = termios.tcgetattr(0)
+            self.resume()
+
+    def resume(self) -> None:
+        """Take it again from the shell, whose it was while the process stood still."""
+        if self._before is None:
+            return
+        with suppress(termios.error, OSError, ValueError):
             held = termios.tcgetattr(0)
             held[_LOCAL] = held[_LOCAL] & ~(termios.ECHO | termios.ICANON) | termios.NOFLSH
             held[_INPUT] &= ~termios.ICRNL

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -18,6 +20,7 @@ from mlxctl import paths
 from mlxctl.chat.commands import parse
 from mlxctl.chat.completer import Commands
 from mlxctl.chat.editor import edited
+from mlxctl.chat.interrupt import Leave
 from mlxctl.errors import MlxctlError
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ _STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "prompt": "bold"})
 def run(chat: "Chat", *, remember: bool) -> None:
     """Take lines until the person leaves. remember: keep them for the next chat's history."""
     session = _session(chat, remember)
+    chat.interrupts.end_prompt = lambda leave: _end(session, leave)
     chat.screen.say("/help lists the commands, Ctrl-D leaves")
     _take_lines(chat, session)
     chat.leave()
@@ -46,7 +50,22 @@ def _take_lines(chat: "Chat", session: "PromptSession[str]") -> None:
             if not session.default_buffer.text:
                 chat.screen.say("Ctrl-D or /exit leaves")
             continue
+        chat.interrupts.obey()
         handle(chat, line)
+
+
+def _end(session: "PromptSession[str]", leave: Leave) -> bool:
+    """Have the prompt end with this exception, if it is there; its loop does it, between two other things."""
+    app = session.app
+    if app.loop is None or not app.is_running:
+        return False
+
+    def end() -> None:
+        if app.future is not None and not app.future.done():
+            app.exit(exception=leave)
+
+    app.loop.call_soon_threadsafe(end)
+    return True
 
 
 def handle(chat: "Chat", line: str) -> None:
@@ -153,8 +172,9 @@ class _Careful(FileHistory):
 
 def _keys(chat: "Chat") -> KeyBindings:
     keys = KeyBindings()
+    writing = has_focus(DEFAULT_BUFFER)  # and not what is searched for in the history
 
-    @keys.add("enter")
+    @keys.add("enter", filter=writing)
     def enter(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if buffer.complete_state and buffer.complete_state.current_completion:
@@ -164,7 +184,7 @@ def _keys(chat: "Chat") -> KeyBindings:
         else:
             buffer.validate_and_handle()
 
-    @keys.add("escape", "enter")
+    @keys.add("escape", "enter", filter=writing)
     def other_enter(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if chat.multi and not is_open(buffer.text):
@@ -172,11 +192,11 @@ def _keys(chat: "Chat") -> KeyBindings:
         else:
             buffer.insert_text("\n")
 
-    @keys.add("c-j")
+    @keys.add("c-j", filter=writing)
     def newline(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
-    @keys.add("c-g")
+    @keys.add("c-g", filter=writing)
     def editor(event: KeyPressEvent) -> None:
         run_in_terminal(lambda: _edit(chat, event.current_buffer))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 import msgspec
@@ -103,8 +103,7 @@ def read(name: str) -> Saved:
     """A conversation. Raises UsageError when there is none, or none that can be read."""
     path = path_of(name)
     if not paths.is_file(path):
-        near = did_you_mean(nearest(name, [entry.name for entry in entries()]))
-        raise UsageError(f"session {named(name)}: there is none{near}", hint="/sessions lists them")
+        _refuse(name)
     try:
         found = _read(path)
     except OSError as error:
@@ -162,6 +161,23 @@ def rename(old: str, new: str) -> None:
         if cache_of(old).exists():
             cache_of(old).rename(cache_of(new))
         path_of(old).unlink()
+
+
+def remove(name: str) -> None:
+    """Delete a conversation and its cache, damaged ones too. Raises UsageError where there is none, or it is open."""
+    if not exists(name):
+        _refuse(name)
+    with held(name):
+        try:
+            cache_of(name).unlink(missing_ok=True)
+            path_of(name).unlink()
+        except OSError as error:
+            raise ResourceError(f"session {named(name)}: {path_of(name)}: {error.strerror}") from None
+
+
+def _refuse(name: str) -> NoReturn:
+    near = did_you_mean(nearest(name, [entry.name for entry in entries()]))
+    raise UsageError(f"session {named(name)}: there is none{near}", hint="/sessions lists them")
 
 
 def _sweep(folder: Path) -> None:

@@ -60,7 +60,7 @@ def command(app: App, /, profile: str | None, unset: tuple[str, ...], session: s
     chat = Chat(_screen(app, interactive), app.environ, asked, keep=not no_save)
     asked.resolve(app.environ)
     divert_prints()
-    chat.interrupts.tidy = chat.keys.release
+    chat.interrupts.tidy, chat.interrupts.resumed = chat.keys.release, chat.keys.resume
     try:
         chat.interrupts.install()
         if interactive:

@@ -1,5 +1,6 @@
 """A program on a pseudo-terminal, and the screen that a person would see."""
 
+import re
 import time
 from collections.abc import Callable
 
@@ -8,6 +9,12 @@ import pyte
 from conftest import Program
 
 PATIENCE_S = 30.0
+_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+
+
+def squeezed(text: str) -> str:
+    """A text without its spaces and line ends: where a line is wrapped does not matter then."""
+    return "".join(text.split())
 
 
 class Terminal:
@@ -22,6 +29,8 @@ class Terminal:
         self._screen.write_process_input = self.child.send  # it answers where the cursor is
         self._stream = pyte.ByteStream(self._screen)
         self.raw = b""
+        self.width = size[1]
+        self._sent = 0  # how much had been written when a key was pressed last
 
     @property
     def lines(self) -> list[str]:
@@ -53,15 +62,34 @@ class Terminal:
             assert time.monotonic() < end and (alive or what()), f"{why} did not come; the screen:\n{self.text}"
 
     def see(self, text: str) -> None:
-        """Wait until a text stands on the screen."""
-        self.until(lambda: text in self.text, repr(text))
+        """Wait until a text stands on the screen, or has scrolled by since the last key, however it is wrapped."""
+        wanted = squeezed(text)
+        self.until(lambda: wanted in squeezed(self.text) or wanted in squeezed(self.news), repr(text))
+
+    @property
+    def news(self) -> str:
+        """What was written since the last key, without what only steers the terminal."""
+        return _ESCAPES.sub(b"", self.raw[self._sent :]).decode(errors="replace")
 
     def ready(self) -> None:
         """Wait for an empty prompt with its bar."""
         self.until(lambda: any(line == ">>>" for line in self.lines) and "cache" in self.lines[-1], "the prompt")
 
+    def resize(self, rows: int, columns: int) -> None:
+        """Give the window another size, as a person does who pulls at its corner."""
+        self._screen.resize(rows, columns)
+        self.width = columns
+        self.child.setwinsize(rows, columns)
+
+    def style(self, text: str) -> tuple[bool, bool]:
+        """(bold, underlined) of a text on the screen, by its first character."""
+        row = next(number for number, line in enumerate(self.lines) if text in line)
+        cell = self._screen.buffer[row][self.lines[row].index(text)]
+        return cell.bold, cell.underscore
+
     def send(self, keys: str) -> None:
         """Press keys."""
+        self._sent = len(self.raw)
         self.child.send(keys)
 
     def enter(self, line: str) -> None:
@@ -70,7 +98,7 @@ class Terminal:
         seen = self.raw.count(b">>> ")
         self.send(line)
         shown = line.splitlines()[-1][-10:]
-        self.until(lambda: shown in self.text, f"{shown!r}")
+        self.until(lambda: squeezed(shown) in squeezed(self.text), f"{shown!r}")
         self.send("\r")
         self.until(
             lambda: self.raw.count(b">>> ") > seen and any(line == ">>>" for line in self.lines[-24:]), "a prompt"

@@ -11,26 +11,27 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import models
 import pexpect
 import pytest
 from conftest import Program
-from terminal import Terminal
+from terminal import Terminal, squeezed
 
 Tiny = Callable[[str], str]
 Start = Callable[..., Terminal]
-SIZES = pytest.mark.parametrize("size", [(24, 80), (10, 40)], ids=["80x24", "40x10"])
+SIZES = {"80x24": (24, 80), "40x10": (10, 40)}
 EDITOR = """#!/bin/sh
 printf '%s' "edited words" > "$1"
 """
 
 
-@pytest.fixture
-def start(mlxctl: Program, tiny: Tiny) -> Iterator[Start]:
-    """Begins a chat with a tiny model; ends it when the test does."""
+@pytest.fixture(params=SIZES)
+def start(request: pytest.FixtureRequest, mlxctl: Program, tiny: Tiny) -> Iterator[Start]:
+    """Begins a chat with a tiny model, on a usual and on a small terminal; ends it when the test does."""
     begun: list[Terminal] = []
 
-    def one(*args: str, model: str = "llama", size: tuple[int, int] = (24, 80), **env: str) -> Terminal:
-        chat = Terminal(mlxctl, "chat", "--model", tiny(model), "-m", "6", *args, size=size, **env)
+    def one(*args: str, model: str = "llama", **env: str) -> Terminal:
+        chat = Terminal(mlxctl, "chat", "--model", tiny(model), "-m", "6", *args, size=SIZES[request.param], **env)
         begun.append(chat)
         chat.ready()
         return chat
@@ -52,10 +53,9 @@ def said(mlxctl: Program, name: str) -> list[str]:
     return [one["content"] if one["role"] == "user" else "" for one in kept(mlxctl, name)["said"]]  # type: ignore[attr-defined]
 
 
-@SIZES
-def test_a_conversation(size: tuple[int, int], start: Start, mlxctl: Program) -> None:
+def test_a_conversation(start: Start, mlxctl: Program) -> None:
     """Questions are answered, undone, asked again and gone on with; it is kept, for its owner alone."""
-    chat = start("--session", "one", size=size)
+    chat = start("--session", "one")
     chat.enter("Hello")
     chat.see("cut at 6 tokens")
     chat.enter("And then?")
@@ -238,10 +238,9 @@ def test_editor(start: Start, mlxctl: Program) -> None:
     chat.see("there are 2 questions")
 
 
-@SIZES
-def test_lines_and_blocks(size: tuple[int, int], start: Start, mlxctl: Program) -> None:
+def test_lines_and_blocks(start: Start, mlxctl: Program) -> None:
     """Alt-Enter, Ctrl-J, blocks in triple quotes, /multi, and long pastes in any script."""
-    chat = start("--session", "b", size=size, model="mamba")  # whose context has no limit
+    chat = start("--session", "b", model="mamba")  # whose context has no limit
     chat.send("one\x1b\rtwo\nthree")
     chat.see("three")
     chat.send("\r")
@@ -269,13 +268,12 @@ def test_lines_and_blocks(size: tuple[int, int], start: Start, mlxctl: Program) 
     assert chat.end() == 0
 
 
-@SIZES
-def test_completion_and_history(size: tuple[int, int], start: Start, mlxctl: Program) -> None:
+def test_completion_and_history(start: Start, mlxctl: Program) -> None:
     """Tab, Up, Ctrl-R; the history outlives the chat, for its owner alone."""
     (mlxctl.cwd / ".mlxctl").mkdir()
     (mlxctl.cwd / ".mlxctl" / "warm.toml").write_text("[sampler]\ntemp = 0.9\n")
     (mlxctl.cwd / "notes.txt").write_text("x")
-    chat = start(size=size)
+    chat = start()
     for begun, whole in (("/und", "/undo"), ("/profile wa", "/profile warm"), ("/read not", "/read notes.txt"),
                          ("/set sampler.te", "/set sampler.temp"), ("/set kv.kv_bits 8", "/set kv.kv_bits 8"),
                          ("/think fo", "/think fold"), ("/help exi", "/help exit")):  # fmt: skip
@@ -291,7 +289,7 @@ def test_completion_and_history(size: tuple[int, int], start: Start, mlxctl: Pro
     chat.ready()
     chat.send("\x04")
     chat.end()
-    again = start(size=size)
+    again = start()
     again.send("\x12to rem")
     again.see("something to remember")
     path = Path(mlxctl.env["XDG_STATE_HOME"]) / "mlxctl" / "chat_history"
@@ -302,7 +300,7 @@ def test_nothing_is_kept(start: Start, mlxctl: Program) -> None:
     """--no-save leaves nothing behind."""
     chat = start("--no-save")
     chat.enter("Hello")
-    assert chat.lines[-1].endswith("not kept")
+    chat.see("not kept" if chat.width > 40 else "20 cached")
     chat.send("\x04")
     assert chat.end() == 0
     for variable in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
@@ -490,3 +488,128 @@ def test_a_terminal_that_goes_away(mlxctl: Program, tiny: Tiny) -> None:
         seen += os.read(ours, 65536)
     os.close(ours)
     assert chat.wait(30) in (0, 129, 143)  # it may see the end of stdin first
+
+
+def test_told_to_end_while_keys_are_read(start: Start) -> None:
+    """Wherever the prompt is just then: in the middle of what it does with a key, too."""
+    chat = start()
+    chat.send("\x1b[200~" + "word " * 40000 + "\x1b[201~")
+    chat.read(0.3)
+    os.kill(chat.child.pid, signal.SIGTERM)
+    assert chat.end() == 128 + signal.SIGTERM
+
+
+def test_put_aside(mlxctl: Program, tiny: Tiny) -> None:
+    """Ctrl-Z gives the shell its terminal back, at the prompt and in an answer; fg goes on there."""
+    shell = pexpect.spawn("bash", ["--norc", "-i"], env={**mlxctl.env, "TERM": "xterm", "PS1": "$ ",
+                          "PROMPT_TOOLKIT_NO_CPR": "1"}, cwd=str(mlxctl.cwd), timeout=60, encoding="utf-8")  # fmt: skip
+    shell.sendline(f"stty -a >before; {mlxctl.path} chat --model {tiny('llama')} -m 1500 --session z")
+    shell.expect("leaves")
+    shell.expect(">>>")
+    shell.send("half")
+    shell.expect("half")
+    shell.send("\x1a")
+    shell.expect("Stopped")
+    shell.sendline("stty -a >aside; fg")
+    shell.expect(">>> ")
+    shell.send(" a word\r")  # what was typed is there still
+    shell.expect("a word")
+    shell.expect(r"[a-z]{3}\r?\n?.*[a-z]{3}")
+    shell.send("\x1a")
+    shell.expect("Stopped")
+    shell.sendline("stty -a >amid; echo ech''oed")
+    shell.expect("echoed")
+    shell.sendline("fg")
+    shell.expect("chat --model")
+    shell.send("typed in secret")  # while it answers
+    shell.expect("1500 tokens")
+    assert "typed in" not in shell.before.split("chat --model")[-1]
+    shell.expect("typed in secret")
+    shell.send("\x15\x04")
+    shell.expect(r"\$ ")
+    shell.close(force=True)
+    assert said(mlxctl, "z")[:2] == ["half a word", ""]
+    states = {name: (mlxctl.cwd / name).read_text() for name in ("before", "aside", "amid")}
+    assert states["aside"] == states["amid"] == states["before"]
+
+
+def test_markdown(start: Start, mlxctl: Program) -> None:
+    """Rendered on a terminal, once; what is kept and exported is the text as it came."""
+    chat = start("--markdown", "--session", "m", "-m", "60", model="heading")
+    chat.enter("Hello")
+    assert "# Let" not in chat.text and chat.text.count("Let me in") == 1
+    assert any(chat.style("Let me in"))
+    chat.enter("/export out.md")
+    assert models.HEADING_REPLY in (mlxctl.cwd / "out.md").read_text()
+    chat.enter("/set markdown false")
+    chat.enter("Again")
+    chat.see("# Let me in")
+
+
+def test_resized(start: Start, mlxctl: Program) -> None:
+    """Another size of the window, at the prompt and in an answer: the prompt is drawn for it, and nothing is lost."""
+    chat = start("--session", "z", "-m", "1200")
+    chat.send("half a line that is longer than a narrow window is wide")
+    chat.see("window is wide")
+    for rows, columns in ((30, 100), (8, 30), (24, 80)):
+        chat.resize(rows, columns)
+        chat.until(
+            lambda: "windowiswide" in squeezed(chat.text.replace("... ", "")) and "no c" in chat.lines[-1], "the line"
+        )
+        assert all(len(line) <= columns for line in chat.lines)
+    chat.send("\r")
+    chat.until(lambda: len(chat.news) > 400, "some of the answer")
+    chat.resize(12, 50)
+    chat.see("1200 tokens")
+    chat.ready()
+    assert said(mlxctl, "z") == ["half a line that is longer than a narrow window is wide", ""]
+    chat.enter("/tokens")
+    chat.see("in the cache")
+
+
+def test_a_line_is_edited(start: Start, mlxctl: Program) -> None:
+    """The keys that people know from readline; Ctrl-R takes a line from before, Down goes back to what was begun."""
+    chat = start("--session", "k", model="mamba")
+    for line in ("first line", "second line"):
+        chat.enter(line)
+    keys = {"worl\x01Hello \x05d": "Hello world", "abc\x1b[D\x1b[DX": "aXbc", "one two\x17three": "one three",
+            "one two\x1bbmy \x0b\x19\x19": "one my twotwo", "\x12first\r\x05!": "first line!",
+            "begun\x1b[A\x1b[A\x1b[B\x1b[B more": "begun more", "漢字\x7f🙂é\x02x": "漢🙂xé"}  # fmt: skip
+    for pressed, line in keys.items():
+        before = len(said(mlxctl, "k"))
+        chat.ready()
+        chat.send(pressed)
+        chat.see(f">>> {line}")
+        chat.send("\r")
+        chat.until(lambda before=before: len(said(mlxctl, "k")) == before + 2, line)
+        assert said(mlxctl, "k")[-2] == line
+
+
+def test_taken_back_and_removed(start: Start, mlxctl: Program, tiny: Tiny) -> None:
+    """/undo takes back what /read brought; /delete removes another session, and no open one."""
+    (mlxctl.cwd / "note.txt").write_text("The boat is blue.\n")
+    chat = start("--session", "a")
+    chat.enter("Hello")
+    chat.enter("/read note.txt")
+    chat.enter("/undo")
+    chat.see("what was read is taken back")
+    chat.enter("And you?")
+    assert said(mlxctl, "a") == ["Hello", "", "And you?", ""]
+    chat.enter("/branch b/c")
+    chat.enter("/delete b/c")
+    chat.see("it is open")
+    chat.enter("/delete a")
+    chat.see("session a is removed")
+    chat.enter("/delete a")
+    chat.see("there is none")
+    folder = Path(mlxctl.env["XDG_DATA_HOME"]) / "mlxctl" / "sessions"
+    assert {path.name for path in folder.glob("[!.]*")} == {"b%2Fc.json", "b%2Fc.safetensors"}
+    other = Terminal(mlxctl, "chat", "--session", "d", "--model", tiny("llama"))
+    other.ready()
+    other.enter("/delete b/c")
+    other.see("open in another chat")
+    other.close()
+    chat.enter('/set stop "a b\\n"')
+    chat.see('generation.stop = ["a b\\n"]')
+    chat.enter("/settings")
+    chat.see("# set for this chat")

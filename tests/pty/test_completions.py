@@ -136,6 +136,8 @@ def _fill_home(home: Path) -> None:
         _write(hub / name / "snapshots/abc/config.json", "{}")
     (hub / "models--tiny-org--absent/snapshots").mkdir(parents=True)
     _write(home / "homely/x.txt")
+    for name in ("tides", "a%2Fb%20%C3%B6", "%24%28touch%20PWNED%29", "%0A", "x" * 151, ".hidden"):
+        _write(home / "data/mlxctl/sessions" / f"{name}.json")
     for name in ("house-rules", "$(touch PWNED)", ".hidden"):
         _write(home / "cache/mlxctl/prompts" / f"{name}.safetensors")
 
@@ -209,6 +211,9 @@ CASES: dict[str, list[str] | None] = {
     "cache rm house-rules hou": ["cache", "rm", "house-rules", "house-rules"],
     "cache info paths/sa": ["cache", "info", "paths/saved.safetensors"],
     "run --cache hid": None,
+    "chat --session ti": ["chat", "--session", "tides"],
+    "chat --session a/": ["chat", "--session", "a/b ö"],
+    "chat --session hid": None,
     "run --unset sampler.te": ["run", "--unset", "sampler.temp"],
     "run -P re": ["run", "-P", "re"],  # review, release-notes
     "run -P rev": ["run", "-P", "review"],

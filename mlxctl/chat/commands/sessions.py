@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from mlxctl.chat import sessions as kept
 from mlxctl.chat.commands import command
+from mlxctl.errors import UsageError
 
 if TYPE_CHECKING:
     from mlxctl.chat.chat import Chat
@@ -32,6 +33,15 @@ def branch(chat: "Chat", words: str) -> None:
     chat.keeper.branch(words or None)
     chat.save()
     chat.screen.say(f"session {chat.keeper.name}" + (f", a copy of {before}" if before else ""))
+
+
+@command("/delete NAME", completes="sessions")
+def delete(chat: "Chat", words: str) -> None:
+    """Remove another session for good, its cache too."""
+    if words == chat.keeper.name:
+        raise UsageError(f"session {words}: it is open; /clear begins another")
+    kept.remove(words)
+    chat.screen.say(f"session {words} is removed")
 
 
 @command("/sessions")

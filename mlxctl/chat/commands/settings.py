@@ -59,11 +59,17 @@ def set(chat: "Chat", words: str) -> None:
     if not text.strip():
         raise UsageError(f"/set {name}: expected {options.describe(row)}")
     try:
-        value = options.parse(row, text.strip())
+        value = options.parse(row, _unquoted(text.strip()))
     except ValueError as error:
         raise UsageError(f"{row.key}: {error}") from None
     chat.set({row.key: value})
     chat.screen.say(f"{row.key} = {encode(value)}")
+
+
+def _unquoted(text: str) -> str:
+    """What stands between quotes, where they are those of a JSON string."""
+    value = _json(text) if text.startswith('"') else text
+    return value if isinstance(value, str) else text
 
 
 def _asked(chat: "Chat") -> dict[str, Any]:
@@ -107,7 +113,7 @@ def settings(chat: "Chat", words: str) -> None:
     """Show the settings that are not the defaults, and where each comes from."""
     found = [(key, value) for key, value in sorted(chat.resolved.values.items()) if value.layer != "default"]
     for key, value in found:
-        origin = "set here" if key in chat.asked.values else value.origin
+        origin = "set for this chat" if key in chat.asked.values else value.origin
         chat.screen.show(f"{key} = {encode(value.value)}  # {origin}")
     if not found:
         chat.screen.say("all are the defaults")

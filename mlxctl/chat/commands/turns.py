@@ -60,7 +60,13 @@ def clear(chat: "Chat", words: str) -> None:
 
 @command("/undo [N]")
 def undo(chat: "Chat", words: str) -> None:
-    """Take back the last question and its answer, or the last N; the question stands ready to be changed."""
+    """Take back the last question and its answer, or the last N, and before that what /read brought; the question
+    stands ready to be changed."""
+    if chat.conversation.attached and not words:
+        chat.conversation.attached = ""
+        chat.save()
+        chat.screen.say("what was read is taken back")
+        return
     chat.draft = chat.conversation.undo(number("/undo", words, 1))
     chat.save()
     left = sum(said.role == "user" for said in chat.conversation.said)
