@@ -28,6 +28,13 @@ class App:
         """Write a line to stderr."""
         self.stderr.write(line + "\n")
 
+    def coloured(self) -> bool:
+        """Whether stdout is to have colours: on a terminal, unless NO_COLOR, TERM or FORCE_COLOR say otherwise."""
+        if self.environ.get("NO_COLOR"):
+            return False
+        forced = bool(self.environ.get("FORCE_COLOR"))
+        return forced or (self.stdout.isatty() and self.environ.get("TERM") != "dumb")
+
     def err_is_terminal(self) -> bool:
         """Whether stderr may be drawn on."""
         return self.stderr.isatty() and self.environ.get("TERM") != "dumb"

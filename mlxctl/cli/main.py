@@ -18,6 +18,7 @@ COMMANDS = {
     "generate": "Do what mlx_lm.generate does, flag for flag",
     "chat": "Talk with a model",
     "cache": "Prompts that are processed once and used many times",
+    "inspect-template": "What the model is handed, and what is wrong with it",
     "profile": "Named settings: list, show, write and check them",
     "completion": "Print the script that completes command lines in bash, zsh or fish",
 }

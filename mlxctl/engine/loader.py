@@ -16,6 +16,7 @@ from mlxctl.rules import ModelFacts
 from mlxctl.settings import Settings
 
 _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_seq_length", "seq_length")
+EOS_FILES = ("config.json", "generation_config.json")  # which name the tokens that end an answer
 
 Say = Callable[[str], None]
 
@@ -156,14 +157,15 @@ def _add_eos(tokenizer: Any, path: Path, settings: Settings) -> None:
             except ValueError as error:
                 raise UsageError(f"extra_eos_token: {error}") from None
         return
-    for name in ("config.json", "generation_config.json"):
-        tokenizer.eos_token_ids |= _eos_in(path / name)
+    for name in EOS_FILES:
+        tokenizer.eos_token_ids |= eos_in(path / name)
     tokenizer.eos_token_ids |= {
         sampling.token_id(tokenizer, token, "extra_eos_token") for token in settings.model.extra_eos_token
     }
 
 
-def _eos_in(path: Path) -> set[int]:
+def eos_in(path: Path) -> set[int]:
+    """The tokens that a file of the model says end an answer."""
     try:
         ids = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
     except (OSError, ValueError, AttributeError):

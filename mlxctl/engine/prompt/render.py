@@ -1,18 +1,18 @@
 """From messages to token ids: the chat template, and what may go wrong in it."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlxctl import rules
-from mlxctl.engine.special import Guard
+from mlxctl.engine.prompt.template import unread_arguments
+from mlxctl.engine.special import Guard, protected
 from mlxctl.errors import ModelError, ResourceError, TemplateError, UsageError, first_line, is_out_of_memory
 from mlxctl.events import Message
 from mlxctl.settings import Settings
 
 _PROBES = ("A", "zero", "1", "(")  # texts that tokenizers take apart in different ways
 _QUERY = "mlxctl-query-7d1f"  # marks the user's text when the suffix for an upstream cache file is cut out
+_LONGEST, _TIMES = 1_000_000, 4  # characters that a template may add, and how often it may repeat what it is given
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,11 @@ def stable_length(tokenizer: Any, messages: Sequence[Message], settings: Setting
     return common([ids, *(render(tokenizer, _going_on(cut, probe), settings).ids for probe in _PROBES)])
 
 
-def template_hash(tokenizer: Any) -> str | None:
-    """Tells two chat templates apart; None for a tokenizer without one."""
-    if not tokenizer.has_chat_template:
-        return None
-    return hashlib.sha256(repr(tokenizer.chat_template).encode("utf-8", "replace")).hexdigest()[:32]
+def pieces(tokenizer: Any, ids: Sequence[int]) -> list[dict[str, Any]]:
+    """Token by token: its id, its piece of the vocabulary, its text, and whether it is special rather than text."""
+    special = set(protected(tokenizer).values())
+    found = zip(ids, tokenizer.convert_ids_to_tokens(list(ids)), strict=True)
+    return [{"id": id, "piece": piece, "text": tokenizer.decode([id]), "special": id in special} for id, piece in found]
 
 
 def _going_on(messages: Sequence[Message], text: str) -> list[Message]:
@@ -151,22 +151,6 @@ def notices(tokenizer: Any, rendered: Rendered, settings: Settings) -> Iterator[
         yield f"without a chat template these have no place and are left out: {', '.join(rendered.dropped)}"
 
 
-def unread_arguments(tokenizer: Any, arguments: dict[str, Any]) -> list[str]:
-    """Names among the template arguments that the chat template never reads."""
-    import jinja2
-    import jinja2.meta
-
-    template = tokenizer.chat_template
-    if not arguments or not isinstance(template, str):
-        return []
-    try:
-        tree = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"]).parse(template)  # noqa: S701
-    except jinja2.TemplateError:
-        return []  # transformers adds tags of its own; rendering will tell
-    known = jinja2.meta.find_undeclared_variables(tree) | rules.TEMPLATE_KEYWORDS
-    return sorted(set(arguments) - known)
-
-
 def _with_prefill(messages: list[Message], settings: Settings) -> list[Message]:
     prefill = settings.prompt.prefill_response
     return messages if prefill is None else [*messages, {"role": "assistant", "content": prefill}]
@@ -198,13 +182,22 @@ def _apply(tokenizer: Any, messages: list[Message], settings: Settings, suffix: 
 
 
 def _template(tokenizer: Any, messages: list[Message], settings: Settings) -> str:
-    continues = bool(messages) and messages[-1]["role"] == "assistant"
+    return apply(tokenizer, messages, settings, continues=bool(messages) and messages[-1]["role"] == "assistant")
+
+
+def apply(
+    tokenizer: Any, messages: Sequence[Message], settings: Settings, *, continues: bool = False, generate: bool = True
+) -> str:
+    """What the chat template makes of messages, through the library. Raises TemplateError, ResourceError.
+
+    continues: the last message is left open. generate: else, the assistant's turn is begun.
+    """
     try:
         text: str = tokenizer.apply_chat_template(
             messages,
             tokenize=False,
             continue_final_message=continues,
-            add_generation_prompt=not continues,
+            add_generation_prompt=generate and not continues,
             **settings.template_arguments,
         )
     except Exception as error:
@@ -214,10 +207,13 @@ def _template(tokenizer: Any, messages: list[Message], settings: Settings) -> st
         raise TemplateError(
             f"the chat template of {settings.model_id} fails: {first_line(error)}", hint=_hint(messages)
         ) from error
+    given = sum(len(str(message)) for message in messages)
+    if len(text) > _LONGEST + _TIMES * given:
+        raise TemplateError(f"the chat template of {settings.model_id} makes {len(text)} characters of {given}")
     return text
 
 
-def _hint(messages: list[Message]) -> str:
+def _hint(messages: Sequence[Message]) -> str:
     if messages and messages[0]["role"] == "system":
         return "some templates refuse a system message: try without --system-prompt"
     return "--ignore-chat-template hands the model the bare text"

@@ -1,0 +1,204 @@
+"""`mlxctl inspect-template`: what the model is handed, and what is wrong with it."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import msgspec
+
+from mlxctl import options, rules
+from mlxctl.cli import inputs
+from mlxctl.cli.app import App
+from mlxctl.cli.options import GroupedOption, TableCommand, parameters, profile_option, unset_option
+from mlxctl.cli.run import settle
+from mlxctl.cli.streams import divert_prints
+from mlxctl.cli.table import table
+from mlxctl.cli.template_view import as_findings, as_source, on_screen, side_by_side
+from mlxctl.errors import ExitStatus, UsageError
+from mlxctl.events import Message
+from mlxctl.output.json import encode
+from mlxctl.settings import Settings
+
+_MODEL = {"model.path", "model.revision", "model.trust_remote_code", "model.extra_eos_token"}
+_REQUEST = {"request.prompt", "request.messages", "request.chat_template_config", "request.think", "request.escapes",
+            "request.allow_special", "request.offline"}  # fmt: skip
+_ROWS = [row for row in options.options() if row.section == "prompt" or row.key in _MODEL | _REQUEST]
+
+
+def _show(flag: str, help: str, **more: Any) -> GroupedOption:
+    return GroupedOption([flag], group="Show", help=help, **more)
+
+
+_SHOW = [
+    _show("--tokens", "The prompt token by token: id, piece, special or not", is_flag=True),
+    _show("--raw", "The template's Jinja source", is_flag=True),
+    _show("--diff", "The prompt beside the one with another argument, such as enable_thinking=false (repeatable)",
+          multiple=True, metavar="NAME=VALUE"),
+    _show("--arguments", "The variables that the template reads", is_flag=True),
+    _show("--lint", "What is wrong with the template, the tokenizer and the end tokens", is_flag=True),
+    _show("--strict", "With --lint: exit with 5 when there are errors", is_flag=True),
+    _show("--turns", "A sample conversation of so many questions, instead of a prompt", type=click.IntRange(1, 1000),
+          metavar="N"),
+    GroupedOption(["--format", "form"], group="Show", type=click.Choice(["text", "json"]), default="text",
+                  help="Text, or a JSON object with all that is asked for"),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is to be shown: parts by name, and the arguments of the other rendering."""
+
+    parts: list[str]
+    other: dict[str, Any]
+
+
+@click.command(cls=TableCommand, params=[*_SHOW, profile_option(), unset_option(), *parameters(_ROWS)])
+@click.argument("words", nargs=-1, metavar="[PROMPT]...")
+@click.pass_obj
+def command(app: App, /, words: tuple[str, ...], tokens: bool, raw: bool, diff: tuple[str, ...], arguments: bool,
+            lint: bool, strict: bool, turns: int | None, form: str, **params: Any) -> int:  # fmt: skip
+    """Print the prompt as the model is handed it, exactly: what the chat template makes of the messages.
+
+    Only the tokenizer is loaded. Without a prompt a sample question is shown.
+    """
+    asked = {"tokens": tokens, "source": raw, "diff": bool(diff), "arguments": arguments, "findings": lint or strict}
+    shown = Shown([name for name, wanted in asked.items() if wanted] or ["prompt"], dict(map(_argument, diff)))
+    if form == "text" and len(shown.parts) > 1:
+        raise UsageError("--tokens, --raw, --diff, --arguments and --lint: one at a time, or all with --format json")
+    settings = settle(app, **params).settings
+    messages = _messages(app, settings, words, turns)
+    divert_prints()
+    report = _report(app, settings, messages, shown)
+    app.stdout.write(encode(report) + "\n" if form == "json" else _text(app, shown.parts[0], report))
+    for notice in report.get("notices", ()):
+        app.say(notice)
+    wrong = any(finding["severity"] == "error" for finding in report.get("findings", ()))
+    return ExitStatus.TEMPLATE if strict and wrong else ExitStatus.OK
+
+
+def _argument(text: str) -> tuple[str, Any]:
+    """("enable_thinking", False) of "enable_thinking=false": a value as JSON, or else as text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise UsageError(f"--diff: expected NAME=VALUE, got {text!r}")
+    try:
+        return name.strip(), json.loads(value)
+    except (ValueError, RecursionError):
+        return name.strip(), value
+
+
+def _messages(app: App, settings: Settings, words: Sequence[str], turns: int | None) -> list[Message]:
+    """What was given, or a sample conversation."""
+    request = settings.request
+    given = bool(words or settings.prompt.files) or request.prompt is not None or request.messages is not None
+    if turns is not None and given:
+        raise UsageError("--turns makes a conversation of its own: no prompt, no files and no --messages with it")
+    if turns is not None or not (given or app.stdin.carries_data()):
+        system = inputs.system_prompt(settings)
+        return [*([{"role": "system", "content": system}] if system is not None else []), *_sample(turns or 1)]
+    return inputs.finish(inputs.gather(settings, words, app), app).messages
+
+
+def _sample(turns: int) -> list[Message]:
+    said = [({"role": "user", "content": f"Question {number}?"}, {"role": "assistant", "content": f"Answer {number}."})
+            for number in range(1, turns + 1)]  # fmt: skip
+    return [message for turn in said for message in turn][:-1]
+
+
+def _report(app: App, settings: Settings, messages: list[Message], shown: Shown) -> dict[str, Any]:
+    """Everything that is to be shown, as plain data. A template is run where it can do no harm."""
+    from mlxctl.engine import prompt
+    from mlxctl.engine.loader import open_source
+
+    rules.enforce(rules.for_settings(settings), settings, app.say)
+    other = _with(settings, shown.other)
+    if shown.other:
+        rules.enforce(rules.for_settings(other), other, lambda warning: None)
+    source = open_source(settings, app.say)
+    rules.enforce(rules.for_config(settings, source.facts), settings, app.say)
+
+    def work() -> dict[str, Any]:
+        tokenizer = source.tokenizer
+        report: dict[str, Any] = {}
+        if {"prompt", "tokens", "diff"} & {*shown.parts}:
+            rendered = prompt.render(tokenizer, messages, settings)
+            report |= {"prompt": rendered.text, "prompt_tokens": len(rendered.ids),
+                       "notices": [*prompt.notices(tokenizer, rendered, settings)]}  # fmt: skip
+            if "tokens" in shown.parts:
+                report["tokens"] = prompt.pieces(tokenizer, rendered.ids)
+        if "source" in shown.parts:
+            report["source"] = prompt.source(tokenizer)
+        if "diff" in shown.parts:
+            changed = prompt.render(tokenizer, messages, other)
+            report["notices"] += prompt.notices(tokenizer, changed, other)
+            report["diff"] = {"arguments": shown.other, "prompt": changed.text, "prompt_tokens": len(changed.ids)}
+        if "arguments" in shown.parts:
+            report["arguments"] = prompt.arguments(tokenizer)
+        if "findings" in shown.parts:
+            report["findings"] = prompt.lint(tokenizer, settings, source.path)
+        return report
+
+    found: dict[str, Any] = prompt.confined(work, settings.model_id, dict[str, Any])
+    model = {"id": source.id, "path": str(source.path), "revision": source.revision}
+    return {"schema": "mlxctl.template/1", "model": model, "template": prompt.template_hash(source.tokenizer), **found}
+
+
+def _with(settings: Settings, arguments: dict[str, Any]) -> Settings:
+    """Settings under which the template is given these arguments, too."""
+    request = msgspec.structs.replace(
+        settings.request, think=None, chat_template_config={**settings.asked_template, **arguments}
+    )
+    return msgspec.structs.replace(settings, request=request)
+
+
+def _text(app: App, part: str, report: dict[str, Any]) -> str:
+    """One part, for a person or a pipe."""
+    return _VIEWS[part](app, report)
+
+
+def _prompt(app: App, report: dict[str, Any]) -> str:
+    return on_screen(app, report["prompt"])
+
+
+def _tokens(app: App, report: dict[str, Any]) -> str:
+    rows = (
+        (str(place), str(token["id"]), token["piece"], encode(token["text"]), "special" if token["special"] else "")
+        for place, token in enumerate(report["tokens"])
+    )
+    return table(app, ("#", "id", "piece", "text", ""), rows)
+
+
+def _source(app: App, report: dict[str, Any]) -> str:
+    if report["source"] is None:
+        raise UsageError(f"{report['model']['id']} has no chat template in Jinja")
+    return as_source(app, report["source"])
+
+
+def _diff(app: App, report: dict[str, Any]) -> str:
+    other = report["diff"]
+    return side_by_side(app, report["prompt"], other["prompt"], encode(other["arguments"]))
+
+
+def _arguments(app: App, report: dict[str, Any]) -> str:
+    rows = (
+        (
+            one["name"],
+            one["kind"],
+            encode(one["default"]) if one["known"] else "-",
+            ", ".join(map(encode, one["values"])),
+        )
+        for one in report["arguments"]
+    )
+    return table(app, ("name", "kind", "default", "compared with"), rows)
+
+
+def _findings(app: App, report: dict[str, Any]) -> str:
+    return as_findings(app, report["findings"])
+
+
+_VIEWS: dict[str, Callable[[App, dict[str, Any]], str]] = {
+    "prompt": _prompt, "tokens": _tokens, "source": _source, "diff": _diff, "arguments": _arguments,
+    "findings": _findings,
+}  # fmt: skip

@@ -1,0 +1,10 @@
+"""The prompt: messages rendered by the chat template and encoded, and what is wrong with that template."""
+
+from mlxctl.engine.prompt.confined import Confined, confined
+from mlxctl.engine.prompt.lint import Finding, lint
+from mlxctl.engine.prompt.render import OpenTurn, Rendered, common, notices, open_turn, pieces, render, stable_length
+from mlxctl.engine.prompt.template import Argument, arguments, source, template_hash, unread_arguments
+
+__all__ = ["Argument", "Confined", "Finding", "OpenTurn", "Rendered", "arguments", "common", "confined", "lint",
+           "notices", "open_turn", "pieces", "render", "source", "stable_length", "template_hash",
+           "unread_arguments"]  # fmt: skip

@@ -1,0 +1,128 @@
+"""Running what a model's author wrote, a template, in a process that may take only so much.
+
+Jinja's sandbox keeps a template from the machine, but not from looping for ever, or from making a text of a hundred
+gigabytes: that ends with a child process.
+"""
+
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from mlxctl.errors import ExitStatus, MlxctlError, ModelError, ResourceError, TemplateError, UsageError
+
+_PATIENCE_S = 10.0  # templates take milliseconds
+_MORE_MEMORY = 1_000_000_000  # bytes that a template may take beyond what the process has
+_KINDS: dict[int, type[MlxctlError]] = {kind.exit_status: kind for kind in (UsageError, ModelError, TemplateError)}
+
+
+class Confined:
+    """A child process that computes something of what this process knows, from the moment that this is made.
+
+    work: returns plain data. what: whose template it is, for messages. The child is a fork, so that nothing need be
+    loaded again; it computes nothing but text.
+    """
+
+    def __init__(self, work: Callable[[], Any], what: str) -> None:
+        self._what = what
+        self._ends = time.monotonic() + _PATIENCE_S
+        self._reader, writer = os.pipe()
+        before = os.environ.get("TOKENIZERS_PARALLELISM")
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads do not come along
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # there are threads, none of which is needed there
+                self._child = os.fork()
+        finally:
+            if before is None:
+                del os.environ["TOKENIZERS_PARALLELISM"]
+            else:
+                os.environ["TOKENIZERS_PARALLELISM"] = before
+        if self._child == 0:
+            _compute(work, writer)
+        os.close(writer)
+
+    def result(self, kind: type[Any]) -> Any:
+        """What came of it, as data of a kind that msgspec knows. Raises what the work raised, and TemplateError where
+        it took too much."""
+        data = bytearray()
+        try:
+            while select.select([self._reader], [], [], max(self._ends - time.monotonic(), 0))[0]:
+                piece = os.read(self._reader, 1 << 20)
+                if not piece:
+                    return self._read(bytes(data), kind)
+                data += piece
+        finally:
+            self.close()
+        raise TemplateError(f"the chat template of {self._what} does not come to an end within {_PATIENCE_S:.0f} s")
+
+    def close(self) -> None:
+        """End the child, whatever it does."""
+        if self._reader < 0:
+            return
+        os.close(self._reader)
+        self._reader = -1
+        with suppress(ProcessLookupError):
+            os.kill(self._child, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(self._child, 0)
+
+    def _read(self, data: bytes, kind: type[Any]) -> Any:
+        if not data:
+            raise TemplateError(f"the chat template of {self._what} takes too much memory")
+        answer = msgspec.json.decode(data, type=_Answer)
+        if answer.fault is None:
+            return msgspec.json.decode(answer.result, type=kind)
+        status, message, hint = answer.fault
+        if status == ExitStatus.RESOURCES:
+            raise TemplateError(f"the chat template of {self._what} takes too much memory")
+        raise _KINDS.get(status, MlxctlError)(message, hint=hint)
+
+
+class _Answer(msgspec.Struct):
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    fault: tuple[int, str, str | None] | None = None
+
+
+def confined(work: Callable[[], Any], what: str, kind: type[Any]) -> Any:
+    """What `work` returns, computed in a child process under limits. See `Confined`."""
+    return Confined(work, what).result(kind)
+
+
+def _compute(work: Callable[[], Any], writer: int) -> None:
+    """The child's life."""
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        _limit()
+        data = msgspec.json.encode(_Answer(msgspec.Raw(msgspec.json.encode(work()))))
+    except MlxctlError as error:
+        data = msgspec.json.encode(_Answer(fault=(error.exit_status, error.message, error.hint)))
+    except MemoryError:
+        data = msgspec.json.encode(_Answer(fault=(ResourceError.exit_status, "", None)))
+    except BaseException as error:
+        data = msgspec.json.encode(_Answer(fault=(ExitStatus.FAULT, f"{type(error).__name__}: {error}", None)))
+    with suppress(OSError):
+        while data:
+            data = data[os.write(writer, data) :]
+    os._exit(0)
+
+
+def _limit() -> None:
+    """Let this process take so much more memory, and so much time."""
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CPU, (int(_PATIENCE_S) + 1, int(_PATIENCE_S) + 1))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":  # elsewhere the limit is not kept, and time alone bounds it
+        with suppress(ValueError, OSError), open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 read once
+            now = int(file.read().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (now + _MORE_MEMORY, now + _MORE_MEMORY))

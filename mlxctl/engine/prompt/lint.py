@@ -1,0 +1,368 @@
+"""What is wrong with a chat template, a tokenizer, or the tokens that end an answer.
+
+Each check is a function of the code that its findings carry, and its docstring is what is looked for. They look at
+what comes out for a small conversation, not at the template's source.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from mlxctl.engine.loader import EOS_FILES, eos_in
+from mlxctl.engine.prompt.render import apply, common
+from mlxctl.engine.prompt.template import source
+from mlxctl.engine.special import protected
+from mlxctl.errors import TemplateError, first_line
+from mlxctl.events import Message
+from mlxctl.settings import Settings
+
+Severity = Literal["error", "warning", "note"]
+Found = Iterator[tuple[str, str]]  # (evidence, mend)
+_LOOKS_SPECIAL = re.compile(r"<\|[^|<>\s]{1,40}\|>|<｜[^｜<>\s]{1,40}｜>|<(?:start|end)_of_[a-z]{1,20}>|</?s>")
+_ODD_TEXT = 'Don\'t  fold  this :  café, naïve\n\n\t漢字 🙂 ﬁ "x" . y'
+
+QUESTION, ANSWER, SECOND = "When does ferry seven leave?", "Ferry seven leaves at nine.", "And from which pier?"
+SYSTEM, THOUGHT, TOOL = "Reply as harbour master.", "Perhaps consult Neptune", "HIGHWATER-TWELVE"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One fault or property. code: stays the same from version to version. severity: "error" spoils answers, "warning"
+    costs something, "note" is good to know."""
+
+    code: str
+    severity: Severity
+    evidence: str
+    mend: str
+
+
+Check = Callable[["Sample"], Found]
+_CHECKS: dict[str, tuple[Severity, bool, Check]] = {}
+
+
+def lint(tokenizer: Any, settings: Settings, folder: Path | None = None) -> list[Finding]:
+    """Everything that is found, errors first.
+
+    tokenizer: as the library's `load_tokenizer` returns it, with the EOS ids that count. folder: the model's, whose
+    config.json and generation_config.json name EOS ids; None: not looked at.
+    """
+    sample = Sample(tokenizer, settings, folder)
+    found = [
+        Finding(code, severity, evidence, mend)
+        for code, (severity, of_template, check) in _CHECKS.items()
+        if not of_template or sample.renders
+        for evidence, mend in check(sample)
+    ]
+    order: Sequence[Severity] = ("error", "warning", "note")
+    return sorted(found, key=lambda finding: order.index(finding.severity))
+
+
+def codes() -> dict[str, tuple[Severity, str]]:
+    """Every code, with its severity and what is looked for."""
+    return {code: (severity, " ".join((check.__doc__ or "").split())) for code, (severity, _, check) in _CHECKS.items()}
+
+
+def _check(severity: Severity, *, of_template: bool = True) -> Callable[[Check], Check]:
+    """Register a check. of_template: it needs one that renders a plain question."""
+
+    def register(check: Check) -> Check:
+        _CHECKS[check.__name__.replace("_", "-")] = severity, of_template, check
+        return check
+
+    return register
+
+
+class Sample:
+    """A tokenizer with its template, and what it makes of a small conversation; every rendering is made once."""
+
+    def __init__(self, tokenizer: Any, settings: Settings, folder: Path | None) -> None:
+        self.tokenizer = tokenizer
+        self.settings = settings
+        self.folder = folder
+        self.faults: dict[str, str] = {}
+        self._rendered: dict[str, str | None] = {}
+
+    @cached_property
+    def renders(self) -> bool:
+        """Whether there is a template, and it takes a question."""
+        return bool(self.tokenizer.has_chat_template) and self.text(user()) is not None
+
+    def text(self, *messages: Message, generate: bool = True) -> str | None:
+        """The messages as the template writes them; None where it fails (`why` tells)."""
+        key = json.dumps([messages, generate])
+        if key not in self._rendered:
+            self._rendered[key] = None
+            try:
+                self._rendered[key] = apply(self.tokenizer, messages, self.settings, generate=generate)
+            except TemplateError as error:
+                cause = error.__cause__
+                self.faults[key] = first_line(cause) if isinstance(cause, Exception) else error.message
+        return self._rendered[key]
+
+    def why(self, *messages: Message) -> str:
+        """Why the template fails with these messages."""
+        return self.faults.get(json.dumps([messages, True]), "")
+
+    def ids(self, text: str) -> list[int]:
+        """Token ids of a rendered text."""
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+    @cached_property
+    def special(self) -> dict[str, int]:
+        """The tokens that are no text, by their spelling."""
+        return protected(self.tokenizer)
+
+    def first_special(self, text: str) -> str | None:
+        """The special token that comes first in a text."""
+        found = [(text.find(name), -len(name), name) for name in self.special if name in text]
+        return min(found)[2] if found else None
+
+    @cached_property
+    def endings(self) -> list[str]:
+        """What stands after an answer: the last of a conversation, and one that more follows."""
+        last = self.text(user(), assistant(), generate=False) or ""
+        more = self.text(user(), assistant(), user(SECOND), generate=False) or ""
+        tails = [last.rpartition(ANSWER)[2] if ANSWER in last else "", more.partition(ANSWER)[2].partition(SECOND)[0]]
+        return [tail for tail in tails if tail]
+
+    @cached_property
+    def eos_by_file(self) -> dict[str, set[int]]:
+        """Who says which tokens end an answer; those that say nothing are left out."""
+        found = {"the tokenizer": {id for id in (self.tokenizer.eos_token_id,) if id is not None}}
+        if self.folder is not None:
+            found |= {name: eos_in(self.folder / name) for name in EOS_FILES}
+        return {name: ids for name, ids in found.items() if ids}
+
+    def named(self, ids: Sequence[int] | set[int]) -> str:
+        """Tokens as a person reads them."""
+        return ", ".join(f"{self.tokenizer.convert_ids_to_tokens(id)} ({id})" for id in sorted(ids))
+
+
+def user(text: str = QUESTION) -> Message:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str = ANSWER) -> Message:
+    return {"role": "assistant", "content": text}
+
+
+@_check("warning", of_template=False)
+def no_template(sample: Sample) -> Found:
+    """The tokenizer has no chat template, so that a question is handed over bare."""
+    if not sample.tokenizer.has_chat_template:
+        yield "the tokenizer has no chat template", "use a variant that is made for chats, or ask for a completion"
+
+
+@_check("error", of_template=False)
+def template_fails(sample: Sample) -> Found:
+    """The template fails with a plain question."""
+    if sample.tokenizer.has_chat_template and not sample.renders:
+        yield f"a plain question fails: {sample.why(user())}", "mend the template, or --ignore-chat-template"
+
+
+@_check("error")
+def text_dropped(sample: Sample) -> Found:
+    """What the user says does not come through."""
+    if QUESTION not in (sample.text(user()) or ""):
+        yield "the user's text is not in the prompt", "mend the template: it must write message['content']"
+
+
+@_check("error")
+def end_token_not_eos(sample: Sample) -> Found:
+    """The token that ends a turn of the assistant does not end an answer: the model runs on past its turn."""
+    ends = [name for tail in sample.endings if (name := sample.first_special(tail)) is not None]
+    if ends and all(sample.special[name] not in sample.tokenizer.eos_token_ids for name in ends):
+        yield (
+            f"an answer ends with {ends[0]}, which is none of the end tokens: "
+            f"{sample.named(sample.tokenizer.eos_token_ids) or 'there are none'}",
+            f"extra_eos_token = [{json.dumps(ends[0], ensure_ascii=False)}] under [model] of a profile, "
+            f"or --extra-eos-token '{ends[0]}'",
+        )
+
+
+@_check("warning")
+def no_end_token(sample: Sample) -> Found:
+    """The template writes no token at the end of an answer: the model may not know when to stop."""
+    if sample.endings and not any(map(sample.first_special, sample.endings)):
+        stop = sample.endings[-1].strip(" ") or "\n"
+        yield (
+            f"after an answer the template writes {json.dumps(sample.endings[-1], ensure_ascii=False)}, and no token",
+            f"stop = [{json.dumps(stop, ensure_ascii=False)}] under [generation] of a profile, or --stop",
+        )
+
+
+@_check("error")
+def no_generation_prompt(sample: Sample) -> Found:
+    """The template does not open the assistant's turn, though turns have a heading."""
+    asked, open_ = sample.text(user(), generate=False) or "", sample.text(user()) or ""
+    whole = sample.text(user(), assistant(), generate=False) or ""
+    if asked != open_ or not whole.startswith(asked):
+        return
+    heading = whole[len(asked) :].partition(ANSWER)[0]
+    if heading.strip():
+        yield (
+            f"add_generation_prompt changes nothing, and an answer begins with {json.dumps(heading)}",
+            "mend the template: {% if add_generation_prompt %} must write that heading",
+        )
+
+
+@_check("error")
+def system_dropped(sample: Sample) -> Found:
+    """A system prompt is left out without a word."""
+    text = sample.text({"role": "system", "content": SYSTEM}, user())
+    if text is not None and SYSTEM not in text:
+        yield "a system prompt does not come through", "say it in the question; --system-prompt does nothing here"
+
+
+@_check("warning")
+def system_refused(sample: Sample) -> Found:
+    """A system prompt is an error."""
+    messages: tuple[Message, ...] = ({"role": "system", "content": SYSTEM}, user())
+    if sample.text(*messages) is None:
+        yield f"a system prompt fails: {sample.why(*messages)}", "say it in the question instead of --system-prompt"
+
+
+@_check("error")
+def double_bos(sample: Sample) -> Found:
+    """The prompt begins with the BOS token twice."""
+    bos = sample.tokenizer.bos_token_id
+    ids = sample.ids(sample.text(user()) or "")
+    if bos is not None and ids[:2] == [bos, bos]:
+        yield f"the prompt begins with {sample.named({bos})} twice", "mend the template: it must write it once"
+
+
+@_check("warning")
+def missing_bos(sample: Sample) -> Found:
+    """The tokenizer puts BOS before a text, and the template does not."""
+    bos, ids = sample.tokenizer.bos_token_id, sample.ids(sample.text(user()) or "")
+    if bos is not None and sample.tokenizer.encode("x")[:1] == [bos] and ids[:1] != [bos]:
+        yield f"the prompt does not begin with {sample.named({bos})}", "mend the template: {{ bos_token }} comes first"
+
+
+@_check("error")
+def unknown_special_token(sample: Sample) -> Found:
+    """The template writes what looks like a special token and is none of the tokenizer's."""
+    texts = (sample.text({"role": "system", "content": SYSTEM}, user()), sample.text(user(), assistant(), user(SECOND)))
+    spelled = dict.fromkeys(name for text in texts for name in _LOOKS_SPECIAL.findall(text or ""))
+    for name in spelled:
+        if len(sample.ids(name)) != 1:
+            yield f"{name} is written, and encoded as text", "use the model's own tokenizer files, or mend the template"
+
+
+@_check("warning", of_template=False)
+def eos_disagree(sample: Sample) -> Found:
+    """config.json, generation_config.json and the tokenizer name different end tokens."""
+    said = list(sample.eos_by_file.values())
+    if any(not (one <= other or other <= one) for one in said for other in said):
+        evidence = "; ".join(f"{name}: {sample.named(ids)}" for name, ids in sample.eos_by_file.items())
+        yield evidence, "all of them end an answer here; in other tools name them with extra_eos_token"
+
+
+@_check("note", of_template=False)
+def extra_eos_present(sample: Sample) -> Found:
+    """An extra_eos_token ends answers without being named."""
+    known = set().union(*sample.eos_by_file.values())
+    spelled = {sample.tokenizer.convert_ids_to_tokens(id): id for id in known} | {f"id:{id}": id for id in known}
+    for name in sample.settings.model.extra_eos_token:
+        if name in spelled:
+            yield f"{name} is among the model's own end tokens", "it can be left out of extra_eos_token"
+
+
+@_check("warning")
+def turn_not_prefix(sample: Sample) -> Found:
+    """What was said is written otherwise in the next turn: a cache is cut there."""
+    first = sample.ids(sample.text(user(), generate=False) or "")
+    opened = sample.ids(sample.text(user()) or "")
+    second = sample.ids(sample.text(user(), assistant(), user(SECOND)) or "")
+    same = common([opened, second]) if second else len(opened)
+    if same < min(len(first), len(opened)) - 1:
+        yield (
+            f"of the {len(opened)} tokens of a first turn, the second begins with {same}: a cache is cut there, and "
+            f"{len(opened) - same} tokens and the answer are computed again",
+            "mend the template: what it writes of a message must not depend on what follows",
+        )
+
+
+@_check("note")
+def answer_not_prefix(sample: Sample) -> Found:
+    """The beginning of an answer is written otherwise in the next turn: its cache is cut there."""
+    opened, second = sample.text(user()) or "", sample.text(user(), assistant(), user(SECOND)) or ""
+    if any(True for _ in turn_not_prefix(sample)) or second.startswith(opened.rstrip()):
+        return
+    ids, following = sample.ids(opened), sample.ids(second)
+    same = common([ids, following]) if following else len(ids)
+    yield (
+        f"of the {len(ids)} tokens that an answer follows, the next turn begins with {same}: "
+        f"{len(ids) - same} tokens and the answer are computed again",
+        "nothing: templates of thinking models do so",
+    )
+
+
+@_check("note")
+def thinking_kept(sample: Sample) -> Found:
+    """The thinking of earlier answers stays in the prompt."""
+    if _thinking(sample) is True:
+        yield "the thinking of earlier answers is shown to the model again", "it takes room in the context"
+
+
+@_check("note")
+def thinking_dropped(sample: Sample) -> Found:
+    """The thinking of earlier answers is left out of the prompt."""
+    if _thinking(sample) is False:
+        yield "the thinking of earlier answers is not shown to the model again", "a cache is cut at each answer"
+
+
+def _thinking(sample: Sample) -> bool | None:
+    """Whether thinking is kept; None for a model that does not think."""
+    start, end = sample.tokenizer.think_start, sample.tokenizer.think_end
+    template = source(sample.tokenizer) or ""
+    if start is None and "reasoning_content" not in template and "thinking" not in template:
+        return None
+    inside = f"{start}\n{THOUGHT}\n{end}\n\n{ANSWER}" if start is not None else ANSWER
+    for content in (ANSWER, inside):
+        message = {"role": "assistant", "content": content, "reasoning_content": THOUGHT, "thinking": THOUGHT}
+        text = sample.text(user(), message, user(SECOND))
+        if text is not None and THOUGHT in text:
+            return True
+    return False
+
+
+@_check("note")
+def strips_whitespace(sample: Sample) -> Found:
+    """Spaces and line ends around a text are taken away."""
+    if f"  {QUESTION}\n\n" not in (sample.text(user(f"  {QUESTION}\n\n")) or ""):
+        yield "spaces and line ends around a text are taken away", "none, where they do not matter"
+
+
+@_check("note")
+def tools_unsupported(sample: Sample) -> Found:
+    """Results of tools fail, or are left out."""
+    call = {"type": "function", "id": "tide00001", "function": {"name": "tide", "arguments": {"pier": "north"}}}
+    messages: tuple[Message, ...] = (
+        user(), {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "name": "tide", "tool_call_id": "tide00001", "content": TOOL},
+    )  # fmt: skip
+    text = sample.text(*messages)
+    if text is None:
+        yield f"the role tool fails: {sample.why(*messages)}", "use a model that knows tools"
+    elif TOOL not in text:
+        yield "what a tool said does not come through", "use a model that knows tools"
+
+
+@_check("warning", of_template=False)
+def changes_text(sample: Sample) -> Found:
+    """Text does not come back from encoding and decoding as it was."""
+    back = sample.tokenizer.decode(sample.tokenizer.encode(_ODD_TEXT, add_special_tokens=False))
+    if back == _ODD_TEXT or back == f" {_ODD_TEXT}":
+        return
+    at = next((i for i, (one, other) in enumerate(zip(_ODD_TEXT, back, strict=False)) if one != other), len(back))
+    around = slice(max(at - 8, 0), at + 8)
+    yield (
+        f"{json.dumps(_ODD_TEXT[around], ensure_ascii=False)} becomes {json.dumps(back[around], ensure_ascii=False)}",
+        "none: the model never sees such text as it is",
+    )
