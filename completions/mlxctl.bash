@@ -252,7 +252,7 @@ _mlxctl_commands() {
     commands=
     case "$1" in
     '')
-        commands='run generate chat cache profile completion'
+        commands='run generate chat cache inspect-template profile completion'
         ;;
     cache)
         commands='save load list info verify explain rm prune'
@@ -353,6 +353,14 @@ _mlxctl_flags() {
         ;;
     cache/prune)
         flags='--max-bytes --older-than -h --help'
+        ;;
+    inspect-template)
+        flags='--tokens --raw --diff --arguments --lint --strict --turns --format -P --profile --unset --model
+            --revision --trust-remote-code --no-trust-remote-code --extra-eos-token --system-prompt
+            --system-file --prefill-response -f --file --ignore-chat-template --no-ignore-chat-template
+            --use-default-chat-template --no-use-default-chat-template -p --prompt --messages
+            --chat-template-config --think --no-think --escapes --allow-special --offline --no-offline -h
+            --help'
         ;;
     profile)
         flags='-h --help'
@@ -639,6 +647,28 @@ _mlxctl_flag_value() {
         ;;
     cache/prune/--max-bytes | cache/prune/--older-than)
         value='nothing'
+        ;;
+    inspect-template/--diff | inspect-template/--turns | inspect-template/--revision | \
+        inspect-template/--extra-eos-token | inspect-template/--system-prompt | \
+        inspect-template/--prefill-response | inspect-template/-p | inspect-template/--prompt | \
+        inspect-template/--chat-template-config)
+        value='nothing'
+        ;;
+    inspect-template/--format)
+        value='words text json'
+        ;;
+    inspect-template/-P | inspect-template/--profile)
+        value='profiles'
+        ;;
+    inspect-template/--unset)
+        value='keys'
+        ;;
+    inspect-template/--model)
+        value='models'
+        ;;
+    inspect-template/--system-file | inspect-template/-f | inspect-template/--file | \
+        inspect-template/--messages)
+        value='paths'
         ;;
     profile/list/--format)
         value='words text json'

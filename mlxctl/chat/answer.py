@@ -4,6 +4,7 @@ from typing import Protocol
 
 from mlxctl.chat.screen import Screen
 from mlxctl.events import Token
+from mlxctl.terminal import harmless
 
 MODES = ("show", "fold", "hide")  # what is done with thinking
 
@@ -19,7 +20,7 @@ class View(Protocol):
 
 
 class Plain:
-    """Text as it comes. thinking: shown dim, folded to one line, or hidden."""
+    """Text as it comes. thinking: shown dim, folded to one line, hidden, or put to stderr."""
 
     def __init__(self, screen: Screen, thinking: str) -> None:
         self._screen = screen
@@ -41,7 +42,9 @@ class Plain:
 
     def _think(self, text: str) -> None:
         self._thought += 1
-        if self._mode == "show":
+        if self._mode == "stderr":
+            self._screen.err.write(harmless(text) if self._screen.interactive else text)
+        elif self._mode == "show":
             self._screen.aside(text)
             self._at_start = text.endswith("\n")
         elif self._mode == "fold" and self._screen.drawn:
@@ -60,8 +63,11 @@ class Plain:
         """Close what stands for the thinking, before the answer begins."""
         if self._spoken or not self._thought or self._mode == "hide":
             return
+        if self._mode == "stderr":
+            self._screen.err.write("\n")
+            return
         if self._mode == "fold" and self._screen.drawn:
-            self._screen.aside(f"\rthought for {self._thought} tokens (/think show shows it)\n")
+            self._screen.aside(f"\rthought for {self._thought} tokens (/think show will show it)\n")
         elif self._mode == "show":
             self._screen.aside("\n" if self._at_start else "\n\n")
         self._at_start = True

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlxctl import paths, profiles
-from mlxctl.chat.sessions import Saved
+from mlxctl.chat.sessions import Saved, lasting_value, lasts
 from mlxctl.profiles import Resolved
 from mlxctl.settings import Settings
 
-_KEPT = {"request.think", "request.chat_template_config"}  # of those that belong to one call
+_EITHER = {"prompt.system": "prompt.system_file", "prompt.system_file": "prompt.system"}  # one says what the other does
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,29 @@ class Asked:
     unset: Sequence[str] = ()
 
     @classmethod
-    def of(cls, saved: Saved) -> "Asked":
-        """Those of a session."""
-        return cls(saved.values, saved.profile, saved.unset)
+    def of_call(cls, values: Mapping[str, Any], profile: str | None, unset: Sequence[str]) -> "Asked":
+        """Those of a command line; a profile's path in full, so that it is the same file wherever the chat goes on."""
+        if profile is not None and ("/" in profile or profile.endswith(".toml")):
+            profile = str(profiles.find(profile))
+        return cls(values, profile, unset)
+
+    def over(self, saved: Saved) -> "Asked":
+        """A session's, where this call says nothing else."""
+        said = dict(saved.values)
+        for key, other in _EITHER.items():
+            if key in self.values:
+                said.pop(other, None)
+        unset = list(dict.fromkeys([*saved.unset, *self.unset]))
+        return Asked({**said, **self.values}, self.profile or saved.profile, unset)
+
+    def passing(self) -> "Asked":
+        """What is about this call, whatever session it comes to."""
+        return Asked({key: value for key, value in self.values.items() if not lasts(key)}, None)
 
     def lasting(self, settings: Settings) -> dict[str, Any]:
         """The flags that a session keeps: none that lets a model run code, or that is about one run alone. Places are
         given in full, and a system prompt as text."""
-        kept = {key: value for key, value in self.values.items() if not key.startswith("request.") or key in _KEPT}
-        kept.pop("model.trust_remote_code", None)
+        kept = {key: lasting_value(key, value) for key, value in self.values.items() if lasts(key)}
         if kept.pop("prompt.system_file", None) is not None:
             kept["prompt.system"] = settings.prompt.system
         for key in ("model.path", "model.draft_model", "model.adapter_path"):
@@ -42,9 +56,3 @@ class Asked:
         resolved = profiles.resolve(self.values, environ, self.profile, self.unset)
         list(profiles.enforce(resolved))  # what it warns of is said when the model is there
         return resolved
-
-    @property
-    def lasting_profile(self) -> str | None:
-        """The profile as it is found from anywhere: a path in full."""
-        name = self.profile
-        return str(profiles.find(name)) if name is not None and ("/" in name or name.endswith(".toml")) else name

@@ -1,23 +1,23 @@
 """One chat: the conversation, its settings, where it is kept, and what a person may do with it."""
 
+import signal
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from mlxctl import texts
-from mlxctl.chat import sessions
 from mlxctl.chat.answer import make_view
 from mlxctl.chat.asked import Asked
 from mlxctl.chat.conversation import Conversation
-from mlxctl.chat.interrupt import Interrupts
+from mlxctl.chat.interrupt import Interrupts, Leave
 from mlxctl.chat.keeping import Keeper
 from mlxctl.chat.keys import Keys
 from mlxctl.chat.screen import Screen
-from mlxctl.chat.sessions import Saved
-from mlxctl.errors import MlxctlError, UsageError
+from mlxctl.errors import ExitStatus, MlxctlError
 from mlxctl.events import Done, Event, Notice, Progress, Token
 from mlxctl.output import stats
 from mlxctl.settings import Settings
@@ -26,47 +26,52 @@ if TYPE_CHECKING:
     from mlxctl.engine.engine import Engine
 
 _RECALLED = 300  # characters of a message that are shown when it is gone on with
-_SLOW_S = 1.0  # from where on the reading of a prompt is shown
+_SLOW_S, _MANY = 1.0, 20  # seconds, or tokens to go, from where on the reading of a prompt is shown
 
 
 class Chat:
     """What the commands work on. `over`: whether the person has left."""
 
-    def __init__(self, screen: Screen, environ: Mapping[str, str], asked: Asked, *, keep: bool = True) -> None:
+    def __init__(self, screen: Screen, environ: Mapping[str, str], call: Asked, *, keep: bool = True) -> None:
         self.screen = screen
         self.environ = environ
-        self.asked = asked
+        self.asked = self._call = call
         self.interrupts = Interrupts()
+        self.interrupts.slow = self._tell_slow
         self.keys = Keys()
+        self.conversation: Conversation = None  # type: ignore[assignment] # until it is open
         self.last: Done | None = None
-        self.thinking = "show"
+        self.thinking: str = "show"
         self.multi = False
         self.over = False
-        self.interrupted: str | None = None  # the signal that ended a chat without a terminal
+        self.status: int = ExitStatus.OK  # of the process, when the chat is over
         self.draft = ""  # what the next line to edit begins with
         self.keeper = Keeper(screen.say, keep=keep)
         self._told: set[str] = set()  # what was said already
         self._used = 0  # tokens of the conversation
 
-    def open(self, saved: Saved | None, name: str | None) -> None:
-        """Load the model, and go on with what was saved. name: of a session that is new."""
+    def open(self, name: str | None) -> None:
+        """Load the model, and begin or go on with a session; None: a new one, named by the time. Raises MlxctlError."""
+        saved = self.keeper.open(name) if name is not None else None
+        if saved is not None:
+            self.asked = self._call.over(saved)
         self.resolved = self.asked.resolve(self.environ)
         settings = self.resolved.settings
-        self.thinking = {"show": "show", "hide": "hide", "stderr": "hide"}[settings.output.thinking]
+        self.thinking = settings.output.thinking
         if self.screen.interactive:
             self.screen.say(f"loading {settings.model_id}")
         self.conversation = Conversation(self._load(settings), _with_system(settings))
         if settings.cache.name is not None or settings.cache.auto:
             self.screen.say("[cache] of the profile does nothing here: a session keeps its own")
         if saved is not None:
-            with self.keeper.moving_to(saved.name, automatic=saved.automatic):
-                pass
             self.keeper.take_up(saved, self.conversation)
+            self.conversation.attached += _text_of(self._call.values.get("prompt.files", ()))
             self.recall()
             return
-        self.conversation.attached = "".join(map(texts.before, map(texts.read_file, settings.prompt.files)))
-        self.keeper.begin(name)
-        if name is not None and self.screen.interactive:
+        self.conversation.attached = _text_of(settings.prompt.files)
+        if name is None:
+            self.keeper.begin()
+        elif self.screen.interactive:
             self.screen.say(f"a new session, {name}")
 
     @property
@@ -80,13 +85,19 @@ class Chat:
         return self.conversation.settings
 
     def ask(self, text: str) -> None:
-        """Have a text answered."""
-        self.turn(self.conversation.ask(text, self.interrupts.asked))
+        """Have a text answered; one that was stopped before an answer came stands ready again."""
+        begun = self.settings.prompt.prefill_response or ""
+        done = self.turn(self.conversation.ask(text, self.interrupts.asked), begun)
+        if done is not None and not done.timing.generation_tokens and self.screen.interactive:
+            self.draft = text
 
-    def turn(self, events: Generator[Event, None, None]) -> None:
-        """Show an answer while it comes, then keep the conversation."""
-        with self.interrupts.answering():
-            done = self._show(events)
+    def turn(self, events: Generator[Event, None, None], begun: str = "") -> Done | None:
+        """Show an answer while it comes, then keep the conversation. begun: what the answer begins with."""
+        try:
+            with self.interrupts.answering():
+                done = self._show(events, begun)
+        finally:
+            self.interrupts.obey()
         try:
             self.save()
         finally:
@@ -95,10 +106,15 @@ class Chat:
                 self.measure()
                 self._tell(done)
         if done is not None and done.finish_reason == "interrupted" and not self.screen.interactive:
-            self.over, self.interrupted = True, done.stop["signal"]
-        self.interrupts.obey()
+            self.over, self.status = True, 128 + signal.Signals[done.stop["signal"]]
+        return done
 
-    def _show(self, events: Generator[Event, None, None]) -> Done | None:
+    def _tell_slow(self) -> None:
+        """Said while the model is deep in something, from another thread."""
+        if self.screen.movable:
+            self.screen.err.write("\r\x1b[Kstopping … (Ctrl-C again leaves the chat)\r")
+
+    def _show(self, events: Generator[Event, None, None], begun: str) -> Done | None:
         view = make_view(self.screen, self.thinking, markdown=self.settings.chat.markdown)
         reading, done = _Reading(self.screen), None
         try:
@@ -106,11 +122,12 @@ class Chat:
                 for event in events:
                     if isinstance(event, Token):
                         reading.clear()
-                        view.token(event)
+                        view.token(replace(event, text=begun + event.text) if begun and event.text else event)
+                        begun = "" if event.text else begun
                     elif isinstance(event, Progress):
                         reading.update(event)
                     elif isinstance(event, Notice):
-                        self._say_once(event.message)
+                        self.say_once(event.message)
                     else:
                         done = event
         finally:
@@ -118,7 +135,7 @@ class Chat:
             view.end()
         return done
 
-    def _say_once(self, message: str) -> None:
+    def say_once(self, message: str) -> None:
         """What holds for every answer is said at the first."""
         if message not in self._told:
             self._told.add(message)
@@ -128,11 +145,12 @@ class Chat:
         """What the person is told after an answer."""
         if done.finish_reason == "length":
             more = "/continue goes on with it" if self.screen.interactive else "--max-tokens raises the limit"
-            if self.conversation.is_full:
-                more = "the context is full"
+            with suppress(MlxctlError):  # the next answer will tell
+                more = "the context is full" if self.conversation.is_full else more
             self.screen.say(f"the answer was cut at {done.stop['max_tokens']} tokens: {more}")
         if done.finish_reason == "interrupted":
-            self.screen.say("stopped; what came is kept" if done.timing.generation_tokens else "stopped")
+            kept = done.timing.generation_tokens > 0
+            self.screen.say("stopped; what came is kept" if kept else "stopped before an answer: nothing is changed")
         wanted = self.settings.output.stats
         if wanted == "json":
             self.screen.show(stats.as_json(done))
@@ -143,8 +161,6 @@ class Chat:
 
     def summary(self) -> list[str]:
         """Model, tokens of its context, the last rate, and how many tokens are in memory: what a bar has room for."""
-        if self.conversation.engine is None:
-            return [self.settings.model_id]
         held, limit = self.conversation.held(), self.engine.facts.context
         used = self._used
         rate = self.last.timing.generation_tps if self.last is not None else None
@@ -165,9 +181,10 @@ class Chat:
         """An empty conversation, in a session of its own."""
         if self.conversation.said:
             self.save(last=True)
-            self.keeper.begin(None)
+            self.keeper.begin()
         self.conversation.clear()
         self.conversation.forget()
+        self.conversation.attached = _text_of(self.settings.prompt.files)
         if "request.image" in self.asked.values:
             self.set({}, unset=["request.image"])
         self.last, self._used = None, 0
@@ -175,7 +192,7 @@ class Chat:
     # Settings
 
     def change(self, asked: Asked) -> None:
-        """Go on under other settings. Raises MlxctlError, and all is as it was."""
+        """Go on under other settings. Raises MlxctlError, and all is as it was, unless it is that of `save`."""
         self._apply(asked)
         self.save()
 
@@ -211,6 +228,9 @@ class Chat:
         fault: BaseException | None = None
         try:
             self.conversation.engine = self._load(settings)
+        except Leave:
+            self.over = True
+            raise
         except BaseException as error:  # Ctrl-C among them
             fault = error.with_traceback(None)  # whose frames hold what was loaded
         if fault is None:
@@ -219,7 +239,9 @@ class Chat:
         try:
             self.conversation.engine = self._load(self.settings)
         except BaseException as error:
-            self.over = True  # what was said is on the disk
+            self.over, self.status = True, ExitStatus.MODEL  # what was said is on the disk
+            if isinstance(error, Leave):
+                raise
             raise MlxctlError(f"the model before could not be loaded again: {error or type(error).__name__}") from fault
         raise fault
 
@@ -231,12 +253,9 @@ class Chat:
 
     def load(self, name: str) -> None:
         """Leave this session and go on with another. Raises MlxctlError, and all is as it was."""
-        saved = sessions.read(name)
-        if name == self.keeper.name:
-            raise UsageError(f"session {name}: it is open already")
         self.save(last=True)
-        with self.keeper.moving_to(saved.name, automatic=saved.automatic):
-            self._apply(Asked.of(saved))
+        with self.keeper.going_to(name) as saved:
+            self._apply(self.asked.passing().over(saved))
         self.keeper.take_up(saved, self.conversation)
         self.recall()
 
@@ -255,7 +274,7 @@ class Chat:
     def leave(self) -> None:
         """The chat ends."""
         self.over = True
-        if self.conversation.engine is not None:
+        if self.conversation is not None and self.conversation.engine is not None:
             self.save(last=True)
 
 
@@ -268,14 +287,20 @@ class _Reading:
         self._shown = False
 
     def update(self, event: Progress) -> None:
-        if self._screen.movable and event.total > 1 and time.monotonic() - self._started > _SLOW_S:
-            self._screen.err.write(f"\rreading … {100 * event.done // event.total} %")
+        long = event.total - event.done > _MANY or time.monotonic() - self._started > _SLOW_S
+        if self._screen.movable and event.total > 1 and (long or self._shown):
+            self._screen.err.write(f"\rreading {event.total} tokens … {100 * event.done // event.total} %")
             self._shown = True
 
     def clear(self) -> None:
         if self._shown:
             self._screen.err.write("\r\x1b[K")
             self._shown = False
+
+
+def _text_of(files: Sequence[str]) -> str:
+    """What files say, as it stands before a question."""
+    return "".join(map(texts.before, map(texts.read_file, files)))
 
 
 def _of_model(settings: Settings) -> Any:

@@ -10,17 +10,19 @@ from prompt_toolkit.document import Document
 
 from mlxctl.chat.commands import commands
 from mlxctl.errors import UsageError
+from mlxctl.options import Option
 
 if TYPE_CHECKING:
     from mlxctl.chat.chat import Chat
 
 
-class Commands(Completer):
+class SlashCommands(Completer):
     """Slash-commands and their arguments; nothing in a text."""
 
     def __init__(self, chat: "Chat") -> None:
         self._chat = chat
         self._files = PathCompleter(expanduser=True)
+        self._folders = PathCompleter(expanduser=True, only_directories=True)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         line = document.text_before_cursor
@@ -39,18 +41,23 @@ class Commands(Completer):
             yield from self._setting(words, values=known.name == "set")
         else:
             yield from _matching(words, ((word, "") for word in self._words(known.completes)))
+            if known.completes == "models":
+                yield from self._folders.get_completions(Document(words, len(words)), complete_event)
 
     def _setting(self, words: str, *, values: bool) -> Iterator[Completion]:
-        from mlxctl.chat.commands.settings import settable
+        from mlxctl.chat.commands.settings import find, settable
 
         name, space, value = words.partition(" ")
         rows = settable()
         if not space:
             yield from _matching(name, ((row.key, row.help) for row in rows.values()), anywhere=True)
-        elif values and name in rows:
-            row = rows[name]
-            choices = row.choices or (("true", "false") if row.base is bool else ())
-            yield from _matching(value, ((str(choice), "") for choice in choices))
+        elif values:
+            with suppress(UsageError):
+                yield from self._value(find(name), value)
+
+    def _value(self, row: Option, value: str) -> Iterator[Completion]:
+        choices = row.choices or (("true", "false") if row.base is bool else ())
+        yield from _matching(value, ((str(choice), "") for choice in choices))
 
     def _words(self, kind: str) -> Iterable[str]:
         from mlxctl import profiles
@@ -76,8 +83,8 @@ def _matching(begun: str, words: Iterable[tuple[str, str]], *, anywhere: bool = 
 
 
 def _models() -> list[str]:
-    """What is in the hub's cache."""
-    found = []
+    """What is in the hub's cache, and what comes with mlxctl."""
+    found = ["builtin:smollm2-135m"]
     with suppress(UsageError, OSError, ImportError):
         from huggingface_hub.constants import HF_HUB_CACHE
 

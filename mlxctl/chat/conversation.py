@@ -6,7 +6,8 @@ edited or asked again is forgotten by itself.
 
 import zlib
 from bisect import bisect_left
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,14 @@ if TYPE_CHECKING:
     from mlxctl.engine.engine import Engine
     from mlxctl.engine.job import Cancel
     from mlxctl.engine.kv import Prefix
+    from mlxctl.engine.prompt import Rendered
 
 NEAR = 0.9  # of the context: from here on a person is warned
 _FREE = 0.25  # of the context: what dropping turns makes room for, so that it is not needed again at once
+_STEP, _STEP_S = (
+    32,
+    2.0,
+)  # tokens read at a time on a CPU at first, and seconds that a step may take: Ctrl-C waits for it
 _LEAST = 32  # tokens that an answer must have room for
 
 
@@ -68,6 +74,7 @@ class Conversation:
         self.dropped = 0  # messages at the beginning that the model is not shown any more
         self._held: Prefix | None = None
         self._snapshots: list[Prefix] = []
+        self._rate = 0.0  # tokens that are read in a second
 
     @property
     def messages(self) -> list[Message]:
@@ -85,19 +92,13 @@ class Conversation:
         at: in the place of this message and all after it. Raises what the engine raises; then, and when it is cancelled
         before a token came, all is as it was.
         """
-        before, dropped = list(self.said), self.dropped
-        attached = self.attached if at is None else ""
-        self.said = [*before[:at], Said("user", attached + text)]
-        self.dropped = min(dropped, len(self.said) - 1)
-        try:
+        attached, count = self.attached if at is None else "", len(self.said)
+        with self._unless_answered():
+            self._cut(len(self.said) if at is None else at)
+            self.said = [*self.said, Said("user", attached + text)]
             yield from self._make_room()
             yield from self._answer(cancel, self.settings)
-        except BaseException:
-            self.said, self.dropped = before, dropped
-            raise
-        if self.said[-1].role == "user":
-            self.said, self.dropped = before, dropped
-        elif at is None:
+        if at is None and len(self.said) > count:
             self.attached = ""
 
     def again(self, cancel: "Cancel") -> Generator[Event, None, None]:
@@ -106,14 +107,10 @@ class Conversation:
         asked = before[:-1] if before and before[-1].role == "assistant" else before
         if not asked or asked[-1].role != "user":
             raise UsageError("there is no question to answer")
-        self.said = asked
-        try:
+        with self._unless_answered():
+            self.said = asked
+            yield from self._make_room()
             yield from self._answer(cancel, _reseeded(self.settings, before))
-        except BaseException:
-            self.said = before
-            raise
-        if len(self.said) == len(asked):
-            self.said = before
 
     def go_on(self, cancel: "Cancel") -> Generator[Event, None, None]:
         """Have the last answer continued where it was cut."""
@@ -121,9 +118,9 @@ class Conversation:
             raise UsageError("there is no answer to go on with")
         if not self.said[-1].cut:
             raise UsageError("the last answer was not cut")
-        yield from self._make_room()
-        prompt = msgspec.structs.replace(self.settings.prompt, prefill_response=None)  # it has begun already
-        yield from self._answer(cancel, msgspec.structs.replace(self.settings, prompt=prompt))
+        with self._unless_answered():
+            yield from self._make_room()
+            yield from self._answer(cancel, _unbegun(self.settings))
 
     def undo(self, turns: int = 1) -> str:
         """Take back the last questions and answers; returns the first question that is gone."""
@@ -131,22 +128,43 @@ class Conversation:
         if not 1 <= turns <= len(asked):
             raise UsageError(f"there are {len(asked)} questions to take back" if asked else "nothing was asked yet")
         text = self.said[asked[-turns]].content
-        self.said = self.said[: asked[-turns]]
-        self.dropped = min(self.dropped, len(self.said))
+        self._cut(asked[-turns])
         return text
+
+    def _cut(self, length: int) -> None:
+        """Forget all messages but so many; the model is shown what was dropped again, where little else is left."""
+        self.said = self.said[:length]
+        if self.dropped >= length:
+            self.dropped = 0
+
+    @contextmanager
+    def _unless_answered(self) -> Iterator[None]:
+        """All is as it was, if what is done meanwhile fails, or brings no answer."""
+        before, dropped = list(self.said), self.dropped
+        try:
+            yield
+        except BaseException:
+            self.said, self.dropped = before, dropped
+            raise
+        if not self.said or self.said[-1].role == "user":
+            self.said, self.dropped = before, dropped
 
     def clear(self) -> None:
         """Begin anew, with the same system prompt."""
         self.said, self.attached, self.dropped = [], "", 0
 
     def forget(self) -> None:
-        """Compute everything anew from here on: what is held was made in another way."""
-        self._held, self._snapshots = None, []
+        """Compute everything anew from here on: what is held was made in another way, and what the context has room
+        for may be more."""
+        self._held, self._snapshots, self.dropped = None, [], 0
 
     def room(self) -> Room:
         """How full the context is."""
-        facts = self.engine.facts
-        return Room(len(self.engine.render(self.shown, self.settings).ids) if self.said else 0, facts.context)
+        return Room(len(self.rendered().ids) if self.said[self.dropped :] else 0, self.engine.facts.context)
+
+    def rendered(self) -> "Rendered":
+        """The conversation as the model is handed it, with no answer begun."""
+        return self.engine.render(self.shown, _unbegun(self.settings))
 
     @property
     def is_full(self) -> bool:
@@ -162,7 +180,7 @@ class Conversation:
         self._held = prefix
 
     def _answer(self, cancel: "Cancel", settings: Settings) -> Generator[Event, None, None]:
-        engine, settings = self.engine, self._bounded(settings)
+        engine, settings = self.engine, self._in_steps(self._bounded(settings))
         continued = self.said[-1] if self.said[-1].role == "assistant" else None
         prefixes = [*([self._held] if self._held else []), *self._snapshots]
         stream = engine.stream(
@@ -175,6 +193,7 @@ class Conversation:
                 if isinstance(event, Token):
                     raw += event.raw
                 elif isinstance(event, Done):
+                    self._rate = event.timing.prompt_tps or self._rate
                     self._keep(event, continued, settings, raw)
                 yield event
         finally:
@@ -221,6 +240,16 @@ class Conversation:
             return settings
         return msgspec.structs.replace(settings, kv=msgspec.structs.replace(settings.kv, max_kv_size=facts.context))
 
+    def _in_steps(self, settings: Settings) -> Settings:
+        """Settings under which a prompt is read in steps that can be waited for. Where a cache drops what it has no
+        room for, steps decide of the answer, and stay as they are."""
+        generation = settings.generation
+        if not self.engine.is_on_cpu or settings.kv.max_kv_size is not None:
+            return settings
+        step = min(generation.prefill_step_size, max(_STEP, int(self._rate * _STEP_S)))
+        generation = msgspec.structs.replace(generation, prefill_step_size=step)
+        return msgspec.structs.replace(settings, generation=generation)
+
     @property
     def _choice(self) -> str:
         """What is done when the context is full: not every model can do what was asked for."""
@@ -233,7 +262,10 @@ class Conversation:
         if self.engine.facts.context is None or choice == "rotate":
             return
         if choice != self.settings.chat.on_full:
-            yield Notice(f"{self.settings.model_id} makes caches that cannot rotate: the oldest turns will be dropped")
+            why = "with a draft model caches cannot rotate"
+            if self.settings.model.draft_model is None:
+                why = f"{self.settings.model_id} makes caches that cannot rotate"
+            yield Notice(f"{why}: the oldest turns will be dropped")
         room = self.room()
         if room.limit is None or room.share < NEAR:
             return
@@ -261,6 +293,11 @@ class Conversation:
             raise UsageError(f"this message is too long: {used} of {limit} tokens with nothing before it")
         turns = sum(said.role == "user" for said in self.said[before : self.dropped])
         yield Notice(f"the context is full: the model is not shown the oldest {turns} of the turns any more")
+
+
+def _unbegun(settings: Settings) -> Settings:
+    """Settings under which no answer has begun, or one that is gone on with."""
+    return msgspec.structs.replace(settings, prompt=msgspec.structs.replace(settings.prompt, prefill_response=None))
 
 
 def _messages(settings: Settings, said: Sequence[Said]) -> list[Message]:

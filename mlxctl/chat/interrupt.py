@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
 _PATIENCE_S = 1.0  # between the first request and one that is taken for despair
+_SOON_S = 0.3  # within which most answers have ended
 _LEAVE_S = 3.0  # for an answer to end, when the process is told to
 
 
 class Leave(BaseException):
-    """The process was told to end: by SIGTERM, or because its terminal is gone."""
+    """The process was told to end: by a signal, or because its terminal is gone."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -22,12 +24,14 @@ class Leave(BaseException):
 
 
 class Interrupts:
-    """Signals of a chat. Between `answering` and its end SIGINT is noted; elsewhere it is a KeyboardInterrupt."""
+    """Signals of a chat. Between `answering` and its end SIGINT is noted; elsewhere it is a KeyboardInterrupt, or a
+    key of the prompt."""
 
     def __init__(self) -> None:
         self.tidy: Callable[[], None] = lambda: None  # leaves the terminal as it was, when there is no other way
         # Ends the prompt, where there is one now: an exception in the midst of what it does would be lost there.
         self.end_prompt: Callable[[Leave], bool] = lambda leave: False
+        self.slow: Callable[[], None] = lambda: None  # tells that the answer takes its time to end
         self.resumed: Callable[[], None] = lambda: None  # takes the terminal again, after Ctrl-Z and fg
         self._reader = -1
         self._noted: str | None = None
@@ -40,7 +44,7 @@ class Interrupts:
         self._reader, self._wakeup = os.pipe()
         os.set_blocking(self._wakeup, False)
         os.set_blocking(self._reader, False)
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in _ENDING:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._end)
         threading.Thread(target=self._watch, daemon=True).start()
@@ -65,8 +69,9 @@ class Interrupts:
     @contextmanager
     def answering(self) -> Iterator[None]:
         """While the model answers."""
-        while self._reader >= 0 and select.select([self._reader], [], [], 0)[0]:
-            os.read(self._reader, 1)  # what came when nobody was answering
+        with suppress(OSError):  # the watcher may be quicker
+            while os.read(self._reader, 1):  # what came when nobody was answering
+                pass
         self._noted, self._first, self._answering = None, None, True
         before = signal.getsignal(signal.SIGINT)
         woken = signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
@@ -108,7 +113,7 @@ class Interrupts:
                 self._heed(os.read(self._reader, 1)[0])
 
     def _heed(self, number: int) -> None:
-        if number in (signal.SIGTERM, signal.SIGHUP):
+        if number in _ENDING:
             time.sleep(_LEAVE_S)
             if self._answering:
                 self._leave(number)
@@ -116,4 +121,8 @@ class Interrupts:
             now = time.monotonic()
             if self._first is not None and now - self._first > _PATIENCE_S:
                 self._leave(number)
-            self._first = self._first or now
+            elif self._first is None:
+                self._first = now
+                time.sleep(_SOON_S)
+                if self._answering:
+                    self.slow()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from mlxctl.chat import sessions
 from mlxctl.chat.asked import Asked
@@ -27,45 +28,74 @@ class Keeper:
         self._lock = ExitStack()
         self._fault = ""
         self._cached: list[int] = []  # the tokens in the cache file
-        self._known: tuple[Engine, dict[str, Any]] | None = None  # a model, and its identity
+        self._known: tuple[ref[Engine], dict[str, Any]] | None = None  # a model, and its identity
 
-    def begin(self, name: str | None) -> None:
-        """A new session; one of no name is called by the time."""
+    def open(self, name: str) -> Saved | None:
+        """Take the session of a name, and read it; None where it is new. Raises UsageError."""
+        with self._moving_to(name) as saved:
+            return saved
+
+    def begin(self) -> None:
+        """A new session, called by the time; none where nothing is kept."""
+        self._lock.close()
+        self.name, self._automatic, self._cached = None, False, []
         if self._keep:
-            self._move(name)
+            self._move_to_new()
 
     @contextmanager
-    def moving_to(self, name: str, *, automatic: bool = False) -> Iterator[None]:
-        """Go on in a session of this name, if what is done meanwhile does not fail."""
-        with ExitStack() as lock:
-            lock.enter_context(sessions.held(name))
-            yield
-            self._lock.close()
-            self._lock = lock.pop_all()
-        self.name, self._automatic, self._cached = name, automatic, []
+    def going_to(self, name: str) -> Iterator[Saved]:
+        """Go on in a session that there is, if what is done meanwhile does not fail. Raises UsageError."""
+        self._require_keeping("/load")
+        if name == self.name:
+            raise UsageError(f"session {name}: it is open already")
+        if not sessions.exists(name):
+            sessions.read(name)  # which tells what is near
+        with self._moving_to(name) as saved:
+            if saved is None:
+                raise UsageError(f"session {name}: it is gone")
+            yield saved
 
     def rename(self, name: str) -> None:
-        """Call the session so from now on. Raises UsageError where there is one of that name."""
-        _require_free(name)
+        """Call the session so from now on, and keep it. Raises UsageError where there is one of that name."""
         old = self.name
-        with self.moving_to(name):
+        with self._moving_to(name, new=True):
             if old is not None and sessions.exists(old):
                 sessions.rename(old, name)
+        self._keep = True
 
     def branch(self, name: str | None) -> None:
         """Go on in a copy; the session stays as it is. Raises UsageError where there is one of that name."""
-        if name is not None:
-            _require_free(name)
-        self._move(name)
+        self._require_keeping("/branch")
+        if name is None:
+            self._move_to_new()
+            return
+        with self._moving_to(name, new=True):
+            pass
 
-    def _move(self, name: str | None) -> None:
-        """To a session of this name, or of one that nobody has."""
-        if name is not None:
-            with self.moving_to(name):
-                return
+    @contextmanager
+    def _moving_to(self, name: str, *, new: bool = False) -> Iterator[Saved | None]:
+        """Hold a session, with what is in it; the one before is let go of if what is done meanwhile does not fail."""
+        if name == self.name:
+            raise UsageError(f"session {name}: this one is called so")
+        with ExitStack() as lock:
+            lock.enter_context(sessions.held(name))
+            saved = sessions.read(name) if sessions.exists(name) else None
+            if new and saved is not None:
+                raise UsageError(f"session {name}: there is one already")
+            yield saved
+            self._lock.close()
+            self._lock = lock.pop_all()
+        self.name, self._automatic, self._cached = name, saved is not None and saved.automatic, []
+
+    def _move_to_new(self) -> None:
         for candidate in sessions.automatic_names():
-            with suppress(sessions.InUse), self.moving_to(candidate, automatic=True):
-                return
+            with suppress(UsageError), self._moving_to(candidate, new=True):
+                break
+        self._automatic = True
+
+    def _require_keeping(self, command: str) -> None:
+        if not self._keep:
+            raise UsageError(f"{command}: nothing is kept here (--no-save); /save NAME begins to keep this chat")
 
     def save(self, conversation: Conversation, asked: Asked, *, last: bool = False) -> None:
         """Write what was said, and a cache that is small, or when it is the last time. Raises ResourceError."""
@@ -77,7 +107,7 @@ class Keeper:
             said=conversation.said,
             attached=conversation.attached,
             dropped=conversation.dropped,
-            profile=asked.lasting_profile,
+            profile=asked.profile,
             values=asked.lasting(settings),
             unset=list(asked.unset),
             model=settings.model_id,
@@ -134,11 +164,6 @@ class Keeper:
     def _identity(self, engine: "Engine") -> dict[str, Any]:
         from mlxctl.caches import identity
 
-        if self._known is None or self._known[0] is not engine:
-            self._known = engine, identity.of_engine(engine)
+        if self._known is None or self._known[0]() is not engine:
+            self._known = ref(engine), identity.of_engine(engine)
         return self._known[1]
-
-
-def _require_free(name: str) -> None:
-    if sessions.exists(name):
-        raise UsageError(f"session {name}: there is one already")

@@ -1,5 +1,6 @@
 """What is typed while the model answers: it waits, unseen and unchanged, for the next prompt."""
 
+import os
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,8 @@ class Keys:
         if self._before is None:
             return
         with suppress(termios.error, OSError, ValueError):
+            if os.tcgetpgrp(0) != os.getpgrp():
+                return  # it goes on behind the shell, which has the terminal
             held = termios.tcgetattr(0)
             held[_LOCAL] = held[_LOCAL] & ~(termios.ECHO | termios.ICANON) | termios.NOFLSH
             held[_INPUT] &= ~termios.ICRNL

@@ -59,7 +59,8 @@ class Rendered(Plain):
             self._live = Live(console=_console(self._screen), auto_refresh=False, transient=True,
                               redirect_stdout=False, redirect_stderr=False)  # fmt: skip
             self._live.start()
-        self._live.update(_rendered(self._text), refresh=True)
+            self._live.console.show_cursor(True)  # Ctrl-Z may come at any time
+        self._live.update(_Last(_rendered(self._text), self._screen.height - 2), refresh=True)
 
     def _stop(self) -> None:
         if self._live is not None:
@@ -83,6 +84,20 @@ def _rendered(text: str) -> Any:
     from rich.markdown import Markdown
 
     return Markdown(harmless(text))
+
+
+class _Last:
+    """The last lines of something: what is being written can be seen, and the rest drawn over."""
+
+    def __init__(self, whole: Any, lines: int) -> None:
+        self._whole = whole
+        self._lines = lines
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        from rich.segment import SegmentLines
+
+        lines = console.render_lines(self._whole, options, pad=False)
+        yield SegmentLines(lines[-self._lines :], new_lines=True)
 
 
 class _File:

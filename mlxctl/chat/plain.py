@@ -10,10 +10,12 @@ if TYPE_CHECKING:
 def run(chat: "Chat", lines: Iterable[str]) -> None:
     """Answer line after line. What comes from a pipe is text: of commands it knows only those of mlx_lm.chat."""
     for line in lines:
-        if chat.over or line.strip() == "q":
+        if line.strip() == "q":
             break
         if line.strip() == "r":
             chat.begin_anew()
         elif line.strip():
             chat.ask(line)
+        if chat.over:
+            break
     chat.leave()

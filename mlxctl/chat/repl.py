@@ -13,15 +13,16 @@ from prompt_toolkit.filters import has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import create_output
 from prompt_toolkit.styles import Style
 
 from mlxctl import paths
 from mlxctl.chat.commands import parse
-from mlxctl.chat.completer import Commands
+from mlxctl.chat.completer import SlashCommands
 from mlxctl.chat.editor import edited
 from mlxctl.chat.interrupt import Leave
-from mlxctl.errors import MlxctlError
+from mlxctl.errors import MlxctlError, ReaderGone
 
 if TYPE_CHECKING:
     from mlxctl.chat.chat import Chat
@@ -41,6 +42,7 @@ def run(chat: "Chat", *, remember: bool) -> None:
 
 def _take_lines(chat: "Chat", session: "PromptSession[str]") -> None:
     while not chat.over:
+        chat.interrupts.obey()
         draft, chat.draft = chat.draft, ""
         try:
             line = session.prompt(default=draft)
@@ -81,6 +83,8 @@ def handle(chat: "Chat", line: str) -> None:
         else:
             found[0].run(chat, found[1])
             chat.measure()
+    except ReaderGone:
+        raise
     except MlxctlError as error:
         chat.screen.say(error.message)
         if error.hint:
@@ -110,7 +114,7 @@ def _session(chat: "Chat", remember: bool) -> "PromptSession[str]":
         prompt_continuation="... ",
         multiline=True,
         history=_history(remember),
-        completer=Commands(chat),
+        completer=SlashCommands(chat),
         complete_while_typing=False,
         key_bindings=_keys(chat),
         bottom_toolbar=lambda: _bar(chat),
@@ -173,6 +177,10 @@ class _Careful(FileHistory):
 def _keys(chat: "Chat") -> KeyBindings:
     keys = KeyBindings()
     writing = has_focus(DEFAULT_BUFFER)  # and not what is searched for in the history
+
+    @keys.add(Keys.Vt100MouseEvent)
+    def mouse(event: KeyPressEvent) -> None:
+        """Colour codes in a paste look like one."""
 
     @keys.add("enter", filter=writing)
     def enter(event: KeyPressEvent) -> None:

@@ -1,12 +1,13 @@
 """Where a chat is shown: answers go to stdout, everything else to stderr, with colours where they may be."""
 
 import shutil
+import textwrap
 from dataclasses import dataclass
 
 from mlxctl.output import Sink
 from mlxctl.terminal import harmless
 
-_RESET, _DIM, _BOLD = "\x1b[0m", "\x1b[2m", "\x1b[1m"
+_RESET, _DIM = "\x1b[0m", "\x1b[2m"
 
 
 @dataclass
@@ -37,18 +38,20 @@ class Screen:
         shown = harmless(text) if self.interactive else text
         if not self.interactive:
             self.err.write(f"mlxctl: {shown}\n")
-        else:
-            self.err.write(f"{_DIM}{shown}{_RESET}\n" if self.styled else f"{shown}\n")
+            return
+        shown = "\n".join(line for part in shown.split("\n") for line in textwrap.wrap(part, self.width - 1) or [""])
+        self.err.write(f"{_DIM}{shown}{_RESET}\n" if self.styled else f"{shown}\n")
 
     def show(self, text: str) -> None:
         """What a command was asked for, on lines of its own."""
         self.err.write((harmless(text) if self.interactive else text) + "\n")
 
-    def heading(self, text: str) -> None:
-        """The first line of what a command shows."""
-        self.err.write(f"{_BOLD}{harmless(text)}{_RESET}\n" if self.styled else f"{text}\n")
-
     @property
     def width(self) -> int:
         """Columns of the terminal."""
-        return shutil.get_terminal_size((80, 24)).columns
+        return max(shutil.get_terminal_size((80, 24)).columns, 10)
+
+    @property
+    def height(self) -> int:
+        """Rows of the terminal."""
+        return max(shutil.get_terminal_size((80, 24)).lines, 4)

@@ -1,6 +1,7 @@
 """Conversations on disk: one file each, written whole after every turn, with the cache of it beside it."""
 
 import hashlib
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,13 +12,15 @@ from urllib.parse import quote
 
 import msgspec
 
-from mlxctl import options, paths
+from mlxctl import options, paths, rules
 from mlxctl.chat.conversation import Said
 from mlxctl.errors import ResourceError, UsageError, did_you_mean, nearest
 from mlxctl.options import named
 from mlxctl.writing import replace, sync, write_new
 
 VERSION = 1
+_KEPT = {"request.think", "request.chat_template_config"}  # of those that belong to one call
+_PASSING = {"model.trust_remote_code", "prompt.files"}  # of the others: what was read is text by then
 _SUFFIX = ".json"
 _LONGEST = 100  # characters of a name
 _LONGEST_FILE = 150  # of those of its file, so that a temporary one beside it is a name, too
@@ -27,7 +30,7 @@ _ABANDONED_S = 3600.0  # a file that is being written is not as old
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation as it is kept. profile, values: what was asked for, the profile's name and flags by key.
 
-    model: what answered, as it was asked for; fingerprint tells two of that name apart. updated: POSIX seconds.
+    model: what answered, as it was asked for; fingerprint tells two of that name apart.
     """
 
     version: int = VERSION
@@ -41,7 +44,6 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     fingerprint: str
     automatic: bool = False
-    updated: float = 0.0
 
 
 class InUse(UsageError):
@@ -56,6 +58,18 @@ class Entry:
     path: Path
     used: float
     first: str
+
+
+def lasts(key: str) -> bool:
+    """Whether a session keeps a setting: none that lets a model run code, or that is about one call alone."""
+    return key in _KEPT or (not key.startswith("request.") and key not in _PASSING)
+
+
+def lasting_value(key: str, value: Any) -> Any:
+    """What of a setting's value is kept: no template."""
+    if key != "request.chat_template_config":
+        return value
+    return {name: argument for name, argument in value.items() if name not in rules.TEMPLATE_KEYWORDS}
 
 
 def folder() -> Path:
@@ -82,21 +96,39 @@ def cache_of(name: str) -> Path:
     return path_of(name).with_suffix(".safetensors")
 
 
+def _lock_of(name: str) -> Path:
+    path = path_of(name)
+    return path.with_name(f".{path.stem}.lock")
+
+
 def entries() -> list[Entry]:
     """All that are kept, the one used last first."""
     found = []
     with suppress(OSError, UsageError):
         for path in folder().glob(f"[!.]*{_SUFFIX}"):
             with suppress(OSError, UsageError, msgspec.MsgspecError, ValueError):
+                if not path.is_file():
+                    continue
                 saved = _read(path)
                 asked = next((" ".join(one.content.split()) for one in saved.said if one.role == "user"), "")
                 found.append(Entry(saved.name, path, path.stat().st_mtime, asked[:40]))
     return sorted(found, key=lambda entry: (-entry.used, entry.name))
 
 
+def last() -> str:
+    """The name of the one that was used last. Raises UsageError where there is none."""
+    found = entries()
+    if not found:
+        raise UsageError("--continue: no conversation is kept yet")
+    return found[0].name
+
+
 def exists(name: str) -> bool:
-    """Whether something is kept under a name."""
-    return paths.is_file(path_of(name))
+    """Whether something is kept under a name. Raises UsageError where there is what nobody keeps a session in."""
+    path = path_of(name)
+    if not paths.is_file(path) and os.path.lexists(path):
+        raise UsageError(f"session {named(name)}: {path} is no plain file")
+    return paths.is_file(path)
 
 
 def read(name: str) -> Saved:
@@ -111,15 +143,19 @@ def read(name: str) -> Saved:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise UsageError(f"session {named(name)}: {path} is damaged, and left as it is") from None
     turns = [one.role for one in found.said]
-    in_turn = all(role == ("user", "assistant")[number % 2] for number, role in enumerate(turns))
+    in_turn = len(turns) % 2 == 0 and all(
+        role == ("user", "assistant")[number % 2] for number, role in enumerate(turns)
+    )
     if not in_turn or not 0 <= found.dropped <= len(turns):
         raise UsageError(f"session {named(name)}: {path} is damaged, and left as it is")
     for key, value in found.values.items():
         try:
+            if not lasts(key) or key == "prompt.system_file" or lasting_value(key, value) != value:
+                raise ValueError
             options.check(options.by_key()[key], value)
         except (KeyError, ValueError):
             raise UsageError(
-                f"session {named(name)}: {path}: {named(key)} is no setting, or has no such value"
+                f"session {named(name)}: {path}: {named(key)} is no setting of a session, or has no such value"
             ) from None
     if found.name != name:  # a file system to which "a" is "A"
         raise UsageError(f"session {named(name)}: it is called {named(found.name)}")
@@ -141,7 +177,7 @@ class _Version(msgspec.Struct):
 def write(saved: Saved) -> None:
     """Put a conversation in its file, whole or not at all. Raises ResourceError."""
     path = path_of(saved.name)
-    data = msgspec.json.encode(msgspec.structs.replace(saved, updated=time.time()))
+    data = msgspec.json.encode(saved)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
@@ -154,7 +190,8 @@ def write(saved: Saved) -> None:
 
 
 def rename(old: str, new: str) -> None:
-    """Give a conversation another name; the one who does holds both (`held`). Raises ResourceError."""
+    """Give a conversation another name; the one who does holds both (`held`). Raises ResourceError, and
+    UsageError where it cannot be read."""
     saved = msgspec.structs.replace(read(old), name=new, automatic=False)
     write(saved)
     with suppress(OSError):
@@ -171,6 +208,7 @@ def remove(name: str) -> None:
         try:
             cache_of(name).unlink(missing_ok=True)
             path_of(name).unlink()
+            _lock_of(name).unlink(missing_ok=True)
         except OSError as error:
             raise ResourceError(f"session {named(name)}: {path_of(name)}: {error.strerror}") from None
 
@@ -190,8 +228,8 @@ def _sweep(folder: Path) -> None:
 
 def automatic_names() -> Iterator[str]:
     """Names for a conversation that was given none: when it began."""
-    base = time.strftime("%Y-%m-%d %H.%M.%S")
-    yield from (name for name in (base, *(f"{base} ({number})" for number in range(2, 1000))) if not exists(name))
+    base = time.strftime("%Y-%m-%d_%H.%M.%S")
+    yield from (name for name in (base, *(f"{base}_{number}" for number in range(2, 1000))) if not exists(name))
 
 
 @contextmanager
@@ -203,7 +241,7 @@ def held(name: str) -> Iterator[None]:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _sweep(path.parent)
-        lock = FileLock(path.with_name(f".{path.stem}.lock"), mode=0o600)
+        lock = FileLock(_lock_of(name), mode=0o600)
         lock.acquire(timeout=0)
     except Timeout:
         raise InUse(f"session {named(name)}: it is open in another chat") from None

@@ -1,5 +1,6 @@
 """`mlxctl chat`: a conversation."""
 
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -7,9 +8,8 @@ import click
 from mlxctl import options
 from mlxctl.cli.app import App
 from mlxctl.cli.options import GroupedOption, TableCommand, flags, parameters, profile_option, unset_option
-from mlxctl.cli.signals import exit_status
 from mlxctl.cli.streams import Out, divert_prints
-from mlxctl.errors import ExitStatus, UsageError
+from mlxctl.errors import MlxctlError, UsageError
 
 _LEFT_OUT = {"request.prompt", "request.messages", "request.prompt_cache_file", "request.cache_update",
              "request.verbose", "request.dry_run", "request.fail_on_length", "request.escapes",
@@ -44,21 +44,16 @@ def command(app: App, /, profile: str | None, unset: tuple[str, ...], session: s
     if go_on and session is not None:
         raise UsageError("--continue and --session both say which conversation to go on with")
     if no_save and (go_on or session is not None):
-        raise UsageError("--no-save: a conversation that is kept cannot be gone on with so")
+        raise UsageError("--no-save keeps nothing, and --session and --continue go on with what is kept: one of them")
     if go_on:
-        known = sessions.entries()
-        if not known:
-            raise UsageError("--continue: no conversation is kept yet")
-        session = known[0].name
-    saved = sessions.read(session) if session is not None and sessions.exists(session) else None
-    if session is not None:
-        sessions.path_of(session)
-    asked = Asked(flags(params), profile, unset)
-    if saved is not None:
-        asked = Asked({**saved.values, **asked.values}, profile or saved.profile, [*saved.unset, *unset])
+        session = sessions.last()
     interactive = app.stdin.isatty() and app.stderr.isatty()
-    chat = Chat(_screen(app, interactive), app.environ, asked, keep=not no_save)
-    asked.resolve(app.environ)
+    # A script that names no session wants none of its questions in the list of a person's.
+    keep = not no_save and (interactive or session is not None)
+    call = Asked.of_call(flags(params), profile, unset)
+    if session is None:
+        call.resolve(app.environ)  # before anything heavy is imported
+    chat = Chat(_screen(app, interactive), app.environ, call, keep=keep)
     divert_prints()
     chat.interrupts.tidy, chat.interrupts.resumed = chat.keys.release, chat.keys.resume
     try:
@@ -68,16 +63,18 @@ def command(app: App, /, profile: str | None, unset: tuple[str, ...], session: s
 
             chat.interrupts.watch_terminal()
             chat.keys.hold()  # from here on: somebody may type while the model is loaded
-            chat.open(saved, session)
+            chat.open(session)
             repl.run(chat, remember=not no_save)
         else:
-            chat.open(saved, session)
+            chat.open(session)
             plain.run(chat, app.stdin.lines())
     except Leave as left:
+        with suppress(MlxctlError):
+            chat.leave()
         return 128 + left.number
     finally:
         chat.keys.release()
-    return exit_status(chat.interrupted) if chat.interrupted else ExitStatus.OK
+    return chat.status
 
 
 def _screen(app: App, interactive: bool) -> Any:

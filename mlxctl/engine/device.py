@@ -30,11 +30,18 @@ def require_backend() -> None:
         raise ModelError(f"mlx-lm cannot start: {error}", hint="is the working directory still there?") from error
 
 
+def is_cpu() -> bool:
+    """Whether mlx computes on a CPU."""
+    import mlx.core as mx
+
+    return bool(mx.default_device() == mx.cpu)
+
+
 def describe() -> str:
     """The device that computes, in words: "cpu (AMD EPYC)", "gpu (Apple M2 Max)"."""
     import mlx.core as mx
 
-    kind = "cpu" if mx.default_device() == mx.cpu else "gpu"
+    kind = "cpu" if is_cpu() else "gpu"
     name = mx.device_info().get("device_name")
     return f"{kind} ({name})" if name else kind
 
@@ -56,10 +63,8 @@ def plan_dtype(wanted: str, stored: str) -> str:
 
     On a CPU half precision is emulated: a 4-bit model with float16 scales decodes 0.3 tokens/s, with float32 ones 9.
     """
-    import mlx.core as mx
-
     if wanted == "auto":
-        return "float32" if mx.default_device() == mx.cpu and stored in _HALF else stored
+        return "float32" if is_cpu() and stored in _HALF else stored
     return stored if wanted == "native" else wanted
 
 
@@ -99,7 +104,7 @@ def ask_for_compiler() -> None:
     """
     import mlx.core as mx
 
-    if mx.default_device() != mx.cpu or threading.current_thread() is not threading.main_thread():
+    if not is_cpu() or threading.current_thread() is not threading.main_thread():
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

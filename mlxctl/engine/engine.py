@@ -146,6 +146,10 @@ class Engine:
         """What the model is handed, as text and token ids. Raises TemplateError, UsageError."""
         return prompt.render(self.tokenizer, messages, settings or self.settings)
 
+    def unread(self, settings: Settings) -> list[str]:
+        """Which arguments the chat template is given and does not read, in words."""
+        return prompt.unread_notices(self.tokenizer, settings)
+
     def open_turn(self, messages: Sequence[Message], settings: Settings | None = None) -> prompt.OpenTurn:
         """The prompt up to where the user goes on speaking: what `prefill` processes."""
         return prompt.open_turn(self.tokenizer, messages, settings or self.settings)
@@ -172,6 +176,11 @@ class Engine:
     def folders(self) -> tuple[Path, Path | None, Path | None]:
         """Where the model, its adapter and its draft model lie."""
         return self._weights.folder, self._weights.adapter_folder, self._weights.draft_folder
+
+    @property
+    def is_on_cpu(self) -> bool:
+        """Whether a CPU computes, where reading a long prompt takes minutes."""
+        return device.is_cpu()
 
     @property
     def takes_images(self) -> bool:

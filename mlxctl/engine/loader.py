@@ -131,11 +131,17 @@ def _fetch(repository: str, revision: str | None, offline: bool) -> Path:
                                       local_files_only=offline))  # fmt: skip
     except Exception as error:
         # huggingface_hub's own errors, those of its HTTP client, and OSError: all mean that there is no model.
-        where = "it is not in the hub cache (offline)" if offline else f"it cannot be fetched: {first_line(error)}"
+        where = "it is not in the hub cache (offline)" if offline else f"it cannot be fetched: {_reason(error)}"
         raise ModelError(
             f"model {repository}: no such folder here, and as a repository {where}",
             hint="check the name and the network; a private or gated repository needs a login",
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Why the hub did not answer. Its client wraps what the network said."""
+    line = first_line(error).removeprefix("Got: ")
+    return "the hub cannot be reached" if line.startswith(("ConnectError", "ConnectTimeout")) else line
 
 
 def _read_config(path: Path) -> dict[str, Any]:

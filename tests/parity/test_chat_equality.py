@@ -9,7 +9,7 @@ import pytest
 from conftest import seal
 
 KINDS = ("llama", "quant", "sliding", "hybrid", "mamba", "moe", "pairs", "lists", "chunked", "spm", "eos-split")
-STEPPING = ("llama", "quant", "moe", "pairs", "spm", "eos-split", "draft")
+STEPPING = ("llama", "quant", "moe", "pairs", "spm", "eos-split", "draft", "kv-bits")
 LONG = "The ferry leaves at nine from the northern pier, and nobody knows when it comes back. " * 2
 
 
@@ -20,15 +20,19 @@ class Lab:
         self.chat = chat
         self.other = other
         self.cached: list[int] = []
+        self.refuses = "nothing"  # what the model is known to refuse
 
     def say(self, line: str) -> None:
         """Do what a line says; where it is answered, the answer must be the one from nothing."""
         from mlxctl.chat.repl import handle
 
         before, was = self.chat.engine.running, list(self.chat.conversation.said)
+        heard = io.StringIO()
+        self.chat.screen.err = heard  # type: ignore[assignment]
         handle(self.chat, line)
         running = self.chat.engine.running
         if running is before:
+            assert line.startswith("/") or self.refuses in heard.getvalue(), f"{line}: {heard.getvalue()}"
             return
         self.cached.append(running.job.cached_tokens)
         *asked, answered = self.chat.conversation.messages
@@ -44,7 +48,7 @@ def begun(said: Any) -> dict[str, str]:
     return {"role": "assistant", "content": said.raw or said.content}
 
 
-@pytest.fixture(params=[*KINDS, "draft"])
+@pytest.fixture(params=[*KINDS, "draft", "kv-bits"])
 def lab(request: pytest.FixtureRequest, tiny: Callable[[str], str], tmp_path: Path) -> Iterator[Lab]:
     """Each kind of cache."""
     from mlxctl.chat.asked import Asked
@@ -53,7 +57,10 @@ def lab(request: pytest.FixtureRequest, tiny: Callable[[str], str], tmp_path: Pa
     from mlxctl.engine.engine import Engine
 
     draft = request.param == "draft"
-    values = {"model.path": tiny("llama" if draft else request.param), "generation.max_tokens": 6}
+    kind = request.param if request.param in KINDS else "llama"
+    values: dict[str, Any] = {"model.path": tiny(kind), "generation.max_tokens": 6}
+    if request.param == "kv-bits":
+        values |= {"kv.kv_bits": 8, "kv.kv_group_size": 32, "kv.quantized_kv_start": 0}
     if draft:
         values["model.draft_model"] = tiny("llama-draft")
     with pytest.MonkeyPatch.context() as patch:
@@ -61,7 +68,7 @@ def lab(request: pytest.FixtureRequest, tiny: Callable[[str], str], tmp_path: Pa
             patch.setenv(name, value)
         screen = Screen(io.StringIO(), io.StringIO(), interactive=False, drawn=False, styled=False)
         chat = Chat(screen, {}, Asked(values, None))
-        chat.open(None, "one")
+        chat.open("one")
         yield Lab(chat, Engine.load(chat.settings))
         chat.leave()
 
@@ -82,6 +89,7 @@ def test_turns(lab: Lab, request: pytest.FixtureRequest) -> None:
 
 def test_settings_in_between(lab: Lab) -> None:
     """What changes the beginning, or the caches, is computed anew."""
+    lab.refuses = "knows no system role"  # of one kind
     lab.say(LONG + "When?")
     lab.chat.set({"prompt.system": "You are brief."})
     lab.other.settings = lab.chat.settings

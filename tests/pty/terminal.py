@@ -62,9 +62,21 @@ class Terminal:
             assert time.monotonic() < end and (alive or what()), f"{why} did not come; the screen:\n{self.text}"
 
     def see(self, text: str) -> None:
-        """Wait until a text stands on the screen, or has scrolled by since the last key, however it is wrapped."""
+        """Wait until a text has been written since the last key, however it is wrapped."""
         wanted = squeezed(text)
-        self.until(lambda: wanted in squeezed(self.text) or wanted in squeezed(self.news), repr(text))
+        self.until(lambda: wanted in squeezed(self.news), repr(text))
+
+    def line(self, text: str) -> None:
+        """Wait until this is what is being written, after the prompt."""
+        wanted = squeezed(f">>> {text}")
+        self.until(lambda: squeezed(self.prompt) == wanted, f"the line {text!r}")
+
+    @property
+    def prompt(self) -> str:
+        """The last prompt on the screen and what is being written there, without the bar below."""
+        rows = self.lines[:-1]
+        start = max((number for number, row in enumerate(rows) if row.startswith(">>>")), default=len(rows))
+        return "\n".join(row.removeprefix("... ") for row in rows[start:])
 
     @property
     def news(self) -> str:

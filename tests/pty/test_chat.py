@@ -1,5 +1,6 @@
 """`mlxctl chat` on a terminal: every key and command, as a person sees them."""
 
+import base64
 import json
 import os
 import pty
@@ -70,9 +71,7 @@ def test_a_conversation(start: Start, mlxctl: Program) -> None:
     chat.ready()
     chat.send("/undo\r")
     chat.see("1 question is left")
-    chat.until(
-        lambda: ">>> And then?" in chat.lines[-3:] or chat.text.rstrip().count(">>> And then?") > 0, "the question"
-    )
+    chat.line("And then?")
     assert said(mlxctl, "one") == ["Hello", ""]
     chat.send(" Or not?\r")  # it stands ready to be changed
     chat.until(lambda: said(mlxctl, "one") == ["Hello", "", "And then? Or not?", ""], "the changed question")
@@ -84,7 +83,8 @@ def test_a_conversation(start: Start, mlxctl: Program) -> None:
     chat.enter("/clear")
     chat.enter("Anew")
     chat.enter("/sessions")
-    chat.see("one")
+    chat.see("* 20")
+    assert "one" in chat.news.split("/sessions")[-1]
     chat.send("\x04")
     assert chat.end() == 0
     folder = Path(mlxctl.env["XDG_DATA_HOME"]) / "mlxctl" / "sessions"
@@ -106,7 +106,7 @@ def test_settings(start: Start, mlxctl: Program) -> None:
     chat.enter("/set tmep 1")
     chat.see("tmep: no such setting; did you mean temp?")
     chat.enter("/settings")
-    chat.see("sampler.temp = 0.5")
+    chat.see("sampler.temp = 0.5 # set for this chat")
     assert "top_k" not in chat.text.split("/settings")[-1]
     chat.enter("/profile warm")
     chat.enter("/unset temp")
@@ -128,7 +128,11 @@ def test_settings(start: Start, mlxctl: Program) -> None:
     chat.enter("/system")
     chat.see("Be brief.")
     chat.enter("/template")
-    chat.see("Be brief.")
+    chat.see("<|im_start|>system Be brief.<|im_end|>")
+    chat.enter("/set temp")
+    chat.see("sampler.temp = 0.9")
+    chat.enter('/set template.x {"a":')
+    chat.see("no JSON")
 
 
 def test_model(start: Start, tiny: Tiny) -> None:
@@ -160,11 +164,14 @@ def test_sessions(start: Start, mlxctl: Program) -> None:
     chat.enter("/load nothing like it")
     chat.see("there is none")
     chat.enter("/save ../ö ✓ a/b")
+    chat.see("this one is called so")
+    chat.enter("/branch other")
+    chat.enter("/save ../ö ✓ a/b")
     chat.see("there is one already")
     folder = Path(mlxctl.env["XDG_DATA_HOME"]) / "mlxctl"
     assert [path.name for path in folder.iterdir()] == ["sessions"]
-    other = Terminal(mlxctl, "chat", "--session", "../ö ✓ a/b")
-    other.see("it is open in another chat")
+    other = Terminal(mlxctl, "chat", "--session", "other", "--model", "/nowhere")
+    other.see("it is open in another chat")  # before any model is looked for
     assert other.end() == 2
 
 
@@ -224,7 +231,7 @@ def test_editor(start: Start, mlxctl: Program) -> None:
     editor.chmod(0o755)
     chat = start("--session", "e", EDITOR="./editor", VISUAL="")
     chat.send("draft\x07")
-    chat.see(">>> edited words")
+    chat.line("edited words")
     chat.send("\r")
     chat.see("6 tokens")
     chat.ready()
@@ -263,6 +270,7 @@ def test_lines_and_blocks(start: Start, mlxctl: Program) -> None:
         chat.send("\r")
         chat.until(lambda before=before: len(said(mlxctl, "b")) == before + 2, "the paste")
         assert said(mlxctl, "b")[-2] == text
+        assert squeezed(text.splitlines()[-1])[-8:] in squeezed((chat.text + chat.news).replace("... ", ""))
     chat.ready()
     chat.send("\x04")
     assert chat.end() == 0
@@ -273,25 +281,39 @@ def test_completion_and_history(start: Start, mlxctl: Program) -> None:
     (mlxctl.cwd / ".mlxctl").mkdir()
     (mlxctl.cwd / ".mlxctl" / "warm.toml").write_text("[sampler]\ntemp = 0.9\n")
     (mlxctl.cwd / "notes.txt").write_text("x")
-    chat = start()
+    (mlxctl.cwd / "folder").mkdir()
+    kept_one = start("--session", "kept")
+    kept_one.enter("Hello")
+    kept_one.send("\x04")
+    kept_one.end()
+    chat = start("--session", "h")
     for begun, whole in (("/und", "/undo"), ("/profile wa", "/profile warm"), ("/read not", "/read notes.txt"),
-                         ("/set sampler.te", "/set sampler.temp"), ("/set kv.kv_bits 8", "/set kv.kv_bits 8"),
-                         ("/think fo", "/think fold"), ("/help exi", "/help exit")):  # fmt: skip
+                         ("/set sampler.te", "/set sampler.temp"), ("/set on_full dr", "/set on_full drop-oldest"),
+                         ("/set markdown fa", "/set markdown false"), ("/unset top_k", "/unset sampler.top_k"),
+                         ("/model builtin:", "/model builtin:smollm2-135m"), ("/model fold", "/model folder"),
+                         ("/load kep", "/load kept"), ("/delete kep", "/delete kept"), ("/think fo", "/think fold"),
+                         ("/help exi", "/help exit"), ("/save no", "/save no"),
+                         ("no command: /und", "no command: /und"),
+                         ):  # fmt: skip
         chat.ready()
         chat.send(begun + "\t")
-        chat.see(f">>> {whole}")
+        chat.until(lambda whole=whole: squeezed(chat.prompt).startswith(squeezed(f">>>{whole}")), whole)
         chat.send("\x15")
     chat.ready()
     chat.enter("something to remember")
     chat.send("\x1b[A")
-    chat.see(">>> something to remember")
-    chat.send("\x15")
+    chat.line("something to remember")
+    chat.send(" again\r")
+    chat.until(lambda: len(said(mlxctl, "h")) == 4, "the second question")
+    assert said(mlxctl, "h")[2] == "something to remember again"
     chat.ready()
     chat.send("\x04")
     chat.end()
     again = start()
     again.send("\x12to rem")
-    again.see("something to remember")
+    again.see("something to remember again")
+    again.send("\r")
+    again.line("something to remember again")
     path = Path(mlxctl.env["XDG_STATE_HOME"]) / "mlxctl" / "chat_history"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -324,6 +346,8 @@ def test_leaving(start: Start) -> None:
     chat.see("nothing was asked yet")
     chat.enter("/usr/bin is a path")
     chat.see("6 tokens")
+    chat.enter("r")
+    chat.see("a new conversation")
     chat.send("q\r")
     assert chat.end() == 0
 
@@ -343,7 +367,7 @@ def test_stopping_an_answer(start: Start, mlxctl: Program) -> None:
     assert len(said(mlxctl, "c")) == 4
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1])
 def test_told_to_end(number: int, start: Start, mlxctl: Program) -> None:
     """At the prompt: the terminal is as it was, and everything is kept."""
     chat = start("--session", "t")
@@ -351,15 +375,31 @@ def test_told_to_end(number: int, start: Start, mlxctl: Program) -> None:
     os.kill(chat.child.pid, number)
     assert chat.end() == 128 + number
     assert said(mlxctl, "t") == ["Hello", ""]
-    assert (
-        chat.raw.rstrip().endswith((b"\x1b[?2004l", b"\x1b[?25h", b"\x1b[0m", b"\x1b[?7h"))
-        or b"\x1b[?2004l" in chat.raw
-    )
+    assert chat.raw.count(b"\x1b[?2004l") >= chat.raw.count(b"\x1b[?2004h")  # no bracketed paste any more
 
 
-def test_looking(start: Start) -> None:
+def test_thinking(start: Start) -> None:
+    """Shown, folded to a line, or hidden; asked for or not."""
+    chat = start("-m", "20", model="moe")
+    chat.enter("Hello")
+    assert "Let me think" in chat.news
+    chat.enter("/think hide")
+    chat.enter("Hello")
+    assert "think" not in chat.news.partition("Hello")[2].partition("cut at")[0].replace("/think", "")
+    chat.enter("/think fold")
+    chat.enter("Hello")
+    chat.see("thought for")
+    assert "Let me think" not in chat.news
+    chat.enter("/think show")
+    chat.enter("/think off")
+    chat.enter("/template")
+    chat.enter("Hello")
+    assert "Let me think" not in chat.news.partition("Hello")[2]
+
+
+def test_looking(start: Start, mlxctl: Program) -> None:
     """/tokens, /stats, /think and /copy."""
-    chat = start()
+    chat = start("--session", "l")
     chat.enter("/stats")
     chat.see("nothing was answered yet")
     chat.enter("/copy")
@@ -371,9 +411,12 @@ def test_looking(start: Start) -> None:
     chat.see("generation_tokens     6")
     chat.enter("/copy")
     chat.see("clipboard")
-    assert b"\x1b]52;c;" in chat.raw
-    for mode in ("show", "fold", "hide", "off"):
-        chat.enter(f"/think {mode}")
+    handed = re.search(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)", chat.raw)
+    assert handed and base64.b64decode(handed[1]).decode() == kept(mlxctl, "l")["said"][1]["content"]  # type: ignore[index]
+    chat.enter("/think off")
+    chat.see("the chat template does not read 'enable_thinking'")
+    chat.enter("Again")
+    assert "does not read" not in chat.news
     chat.enter("/think aloud")
     chat.see("expected show, fold, hide, on, off")
 
@@ -384,13 +427,14 @@ def test_no_colours(start: Start) -> None:
     assert b"\x1b[2m" not in chat.raw and b"\x1b[1m" not in chat.raw
 
 
-def test_quick_to_begin_and_end(start: Start) -> None:
+def test_quick_to_begin_and_end(start: Start, mlxctl: Program) -> None:
     """Keys that come before the prompt does are not lost."""
-    chat = start()
+    chat = start("--session", "q")
     chat.send("one\r")
     time.sleep(0.05)
     chat.send("/exit\r")
     assert chat.end() == 0
+    assert said(mlxctl, "q") == ["one", ""]
 
 
 def test_slashes(start: Start, mlxctl: Program) -> None:
@@ -400,7 +444,7 @@ def test_slashes(start: Start, mlxctl: Program) -> None:
         chat.enter(line)
     assert [text.strip() for text in said(mlxctl, "s")[::2]] == ["/help", "/etc/hosts is what?"]
     chat.enter("/help set")
-    chat.see("/set KEY VALUE")
+    chat.see("/set KEY [VALUE]")
     chat.enter("/image note.txt")
     chat.see("no such file")
     (mlxctl.cwd / "note.txt").write_text("x")
@@ -429,7 +473,7 @@ def test_bytes_that_are_no_text(start: Start, mlxctl: Program) -> None:
     assert said(mlxctl, "l")[0] == "caf\ufffd?"
     chat.ready()
     chat.child.send(b"\xff\x07")
-    chat.see("edited words")
+    chat.line("edited words")
     chat.send("\r")
     chat.until(lambda: len(said(mlxctl, "l")) == 4, "the edited question")
 
@@ -574,12 +618,12 @@ def test_a_line_is_edited(start: Start, mlxctl: Program) -> None:
         chat.enter(line)
     keys = {"worl\x01Hello \x05d": "Hello world", "abc\x1b[D\x1b[DX": "aXbc", "one two\x17three": "one three",
             "one two\x1bbmy \x0b\x19\x19": "one my twotwo", "\x12first\r\x05!": "first line!",
-            "begun\x1b[A\x1b[A\x1b[B\x1b[B more": "begun more", "漢字\x7f🙂é\x02x": "漢🙂xé"}  # fmt: skip
+            "begun\x1b[A\x1b[A\x1b[A\x1b[B!": "one my twotwo!", "漢字\x7f🙂é\x02x": "漢🙂xé"}  # fmt: skip
     for pressed, line in keys.items():
         before = len(said(mlxctl, "k"))
         chat.ready()
         chat.send(pressed)
-        chat.see(f">>> {line}")
+        chat.line(line)
         chat.send("\r")
         chat.until(lambda before=before: len(said(mlxctl, "k")) == before + 2, line)
         assert said(mlxctl, "k")[-2] == line
@@ -613,3 +657,69 @@ def test_taken_back_and_removed(start: Start, mlxctl: Program, tiny: Tiny) -> No
     chat.see('generation.stop = ["a b\\n"]')
     chat.enter("/settings")
     chat.see("# set for this chat")
+
+
+def test_colour_codes_in_a_paste(start: Start, mlxctl: Program) -> None:
+    """Where the terminal does not bracket a paste, they are no keys of ours."""
+    chat = start("--session", "p")
+    chat.send("abc\x1b[31mdef\r")
+    chat.until(lambda: len(said(mlxctl, "p")) == 2, "the question")
+    assert said(mlxctl, "p")[0] == "abcdef"
+    assert "Traceback" not in chat.text
+
+
+def test_begun_answers(start: Start, mlxctl: Program) -> None:
+    """What every answer begins with is shown, and counted once."""
+    chat = start("--session", "p", "--prefill-response", "It is", model="spm")
+    chat.enter("Which?")
+    chat.see("It is")
+    (answer,) = [one["content"] for one in kept(mlxctl, "p")["said"] if one["role"] == "assistant"]  # type: ignore[attr-defined]
+    assert answer.startswith("It is")
+    chat.enter("/template")
+    assert chat.news.count("It is") == 1
+    used = re.search(r"(\d+)/2048", chat.lines[-1])
+    chat.enter("/continue")
+    chat.enter("/regen")
+    assert used and used[0] in chat.lines[-1]
+
+
+def test_stopped_before_an_answer(start: Start, mlxctl: Program) -> None:
+    """Ctrl-C while a long prompt is read: told how far it is, stopped soon, and the question stands ready again."""
+    (mlxctl.cwd / "long.txt").write_text("word " * 200_000)
+    chat = start("--session", "s", model="mamba")
+    chat.enter("/read long.txt")
+    chat.send("What?\r")
+    chat.see("reading")
+    chat.send("\x03")
+    chat.see("stopped before an answer: nothing is changed")
+    chat.line("What?")
+    assert said(mlxctl, "s") == []
+    chat.send("\x15")
+    chat.enter("/undo")
+    chat.see("what was read is taken back")
+
+
+def test_a_narrow_terminal(start: Start) -> None:
+    """One column is enough not to fail."""
+    chat = start()
+    chat.resize(50, 1)
+    chat.send("/help\r")
+    chat.send("/exit\r")
+    assert chat.end() == 0
+
+
+def test_nothing_is_kept_until_it_is_named(start: Start, mlxctl: Program) -> None:
+    """--no-save: /branch and /load are refused; /save begins to keep, and /clear does not write over what it kept."""
+    chat = start("--no-save")
+    chat.enter("secret")
+    chat.enter("/branch")
+    chat.see("nothing is kept here")
+    chat.enter("/load x")
+    chat.see("nothing is kept here")
+    assert kept_path(mlxctl) == []
+    chat.enter("/save foo")
+    chat.see("this chat is kept from now on, as foo")
+    chat.enter("/clear")
+    chat.enter("other talk")
+    assert said(mlxctl, "foo") == ["secret", ""]
+    assert len(kept_path(mlxctl)) == 2

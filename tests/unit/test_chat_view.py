@@ -151,3 +151,18 @@ def test_no_styles() -> None:
     view.end()
     drawn.screen.say("next")
     assert "\x1b" not in drawn.raw
+
+
+def test_markdown_taller_than_the_window_is_seen_to_grow() -> None:
+    """Its last lines are, and the cursor is there, should somebody press Ctrl-Z."""
+    drawn = Drawn(rows=10)
+    os.environ["LINES"] = "10"
+    view = make_view(drawn.screen, "show", markdown=True)
+    view.token(told("Look:\n\n```\n"))
+    for number in range(40):
+        view.token(told(f"line {number}\n"))
+        assert any(line.strip() == f"line {number}" for line in drawn.lines), drawn.lines
+        assert drawn.raw.rfind("\x1b[?25h") > drawn.raw.rfind("\x1b[?25l")
+    view.token(told("```\n"))
+    view.end()
+    assert [line.strip() for line in drawn.lines if "line" in line] == [f"line {number}" for number in range(40)]

@@ -1,14 +1,23 @@
 """A conversation when something goes wrong in the middle."""
 
+import gc
+import io
+import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import msgspec
 import pytest
 
 from mlxctl import options
+from mlxctl.chat.asked import Asked
+from mlxctl.chat.chat import Chat
 from mlxctl.chat.conversation import Conversation, Said
-from mlxctl.errors import MlxctlError, UsageError
+from mlxctl.chat.interrupt import Leave
+from mlxctl.chat.screen import Screen
+from mlxctl.errors import MlxctlError, ReaderGone, UsageError
 
 Tiny = Callable[[str], str]
 LONG = "The ferry leaves at nine from the northern pier, and nobody knows when it comes back. " * 2
@@ -20,6 +29,12 @@ def talk(tiny: Tiny, kind: str, **values: Any) -> Conversation:
 
     settings = options.build({"model.path": tiny(kind), "generation.max_tokens": 6, **values})
     return Conversation(Engine.load(settings), settings)
+
+
+def a_chat(tiny: Tiny) -> Chat:
+    """One that nobody sees, and that keeps nothing of itself."""
+    screen = Screen(io.StringIO(), io.StringIO(), interactive=False, drawn=False, styled=False)
+    return Chat(screen, {}, Asked({"model.path": tiny("llama"), "generation.max_tokens": 4}, None), keep=False)
 
 
 def never() -> None:
@@ -119,15 +134,8 @@ def test_regen_of_a_question_without_an_answer(tiny: Tiny) -> None:
 
 def test_model_that_cannot_be_loaded_is_not_missed(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever ends the loading, Ctrl-C too: the one before answers."""
-    import io
-
-    from mlxctl.chat.asked import Asked
-    from mlxctl.chat.chat import Chat
-    from mlxctl.chat.screen import Screen
-
-    screen = Screen(io.StringIO(), io.StringIO(), interactive=False, drawn=False, styled=False)
-    chat = Chat(screen, {}, Asked({"model.path": tiny("llama"), "generation.max_tokens": 4}, None), keep=False)
-    chat.open(None, None)
+    chat = a_chat(tiny)
+    chat.open(None)
     load = chat._load
     for fault in (KeyboardInterrupt(), MlxctlError("no"), RuntimeError("deep inside")):
         faults = [fault]
@@ -143,3 +151,87 @@ def test_model_that_cannot_be_loaded_is_not_missed(tiny: Tiny, monkeypatch: pyte
         assert chat.settings.model.path == tiny("llama") and not chat.over
         chat.ask("Hello")
     assert len(chat.conversation.said) == 6
+
+
+def test_dropped_turns_are_shown_again(tiny: Tiny) -> None:
+    """When what was kept of the end is taken back; and an answer anew makes room as a new one does."""
+    one = talk(tiny, "llama", **{"chat.on_full": "drop-oldest"})
+    for number in range(30):
+        ask(one, LONG * 2 + str(number))
+    assert one.dropped > 4
+    assert list(one.again(never)) and not one.room().is_full
+    one.undo(25)
+    assert one.dropped == 0 and len(one.shown) == 10 and one.room().used > 100
+    ask(one, "And now?")
+    assert len(one.shown) == 12
+
+
+def test_an_exchange_frees_the_first_model(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """There is hardly room for two: the one before is gone when the next is loaded."""
+    from mlxctl.engine.engine import Engine
+
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    chat = a_chat(tiny)
+    chat.open("one")
+    chat.ask("Hello")
+    before, load, alive = ref(chat.engine), Engine.load, []
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        gc.collect()
+        alive.append(before() is not None)
+        return load(*args, **kwargs)
+
+    monkeypatch.setattr(Engine, "load", watched)
+    chat.set({"model.path": tiny("quant")})
+    assert alive == [False]
+    chat.leave()
+
+
+@pytest.mark.parametrize("signal_first", [False, True])
+def test_told_to_end_in_an_answer_that_fails(signal_first: bool, tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end is not missed for the fault."""
+    chat = a_chat(tiny)
+    chat.open(None)
+
+    def fails(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        if signal_first:
+            chat.interrupts._end(signal.SIGTERM, None)
+        raise UsageError("no")
+        yield
+
+    monkeypatch.setattr(chat.engine, "stream", fails)
+    with pytest.raises(Leave if signal_first else UsageError):
+        chat.ask("Hello")
+
+
+def test_told_to_end_while_another_model_loads(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first is not loaded again for that."""
+    from mlxctl.engine.engine import Engine
+
+    chat = a_chat(tiny)
+    chat.open(None)
+    loads: list[Any] = []
+
+    def left(*args: Any, **kwargs: Any) -> Any:
+        loads.append(args)
+        raise Leave(signal.SIGTERM)
+
+    monkeypatch.setattr(Engine, "load", left)
+    with pytest.raises(Leave):
+        chat.set({"model.path": tiny("quant")})
+    assert len(loads) == 1 and chat.over
+
+
+def test_who_reads_the_answers_goes_away(tiny: Tiny) -> None:
+    """Then a chat on a terminal ends, too."""
+    from mlxctl.chat.repl import handle
+
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise ReaderGone("nobody reads")
+
+    chat = a_chat(tiny)
+    chat.open(None)
+    chat.screen.out = Gone()
+    with pytest.raises(ReaderGone):
+        handle(chat, "Hello")

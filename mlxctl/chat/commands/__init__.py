@@ -18,7 +18,8 @@ _MODULES = ("turns", "settings", "sessions", "files", "looking")
 # A path is no command: no command has a second slash, or a capital.
 _COMMAND = re.compile(r"/([a-z]+|\?)(?:\s+(.*))?", re.DOTALL)
 _BARE = {"q": "exit", "r": "clear", "h": "help"}  # mlx_lm.chat's
-_ALSO = {"bye": "exit", "quit": "exit", "?": "help", "retry": "regen"}  # as others call them
+_ALSO = {"bye": "exit", "quit": "exit", "?": "help", "retry": "regen", "show": "settings"}  # as others call them
+KINDS = ("", "commands", "files", "models", "profiles", "sessions", "settings", "thinking")  # of arguments
 _REGISTRY: dict[str, "Command"] = {}
 Run = Callable[["Chat", str], None]
 
@@ -40,6 +41,7 @@ def command(usage: str, completes: str = "") -> Callable[[Run], Run]:
     def register(run: Run) -> Run:
         name, _, arguments = usage.removeprefix("/").partition(" ")
         text = " ".join((run.__doc__ or "").split())
+        assert completes in KINDS, completes  # noqa: S101 a mistake of ours
         _REGISTRY[name] = Command(name, arguments, text, run, completes)
         return run
 

@@ -16,7 +16,7 @@ def template(chat: "Chat", words: str) -> None:
     """Show the conversation as the model is handed it."""
     if not chat.conversation.said:
         raise UsageError("nothing was said yet")
-    chat.screen.show(chat.engine.render(chat.conversation.shown, chat.settings).text)
+    chat.screen.show(chat.conversation.rendered().text)
 
 
 @command("/tokens")

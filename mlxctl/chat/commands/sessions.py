@@ -17,7 +17,8 @@ def save(chat: "Chat", words: str) -> None:
     before = chat.keeper.name
     chat.keeper.rename(words)
     chat.save()
-    chat.screen.say(f"this session is called {words} now" + (f", and {before} no more" if before else ""))
+    chat.screen.say(f"this session is called {words} now, and {before} no more" if before
+                    else f"this chat is kept from now on, as {words}")  # fmt: skip
 
 
 @command("/load NAME", completes="sessions")

@@ -47,17 +47,20 @@ def find(name: str) -> Option:
     return rows[key]
 
 
-@command("/set KEY VALUE", completes="settings")
+@command("/set KEY [VALUE]", completes="settings")
 def set(chat: "Chat", words: str) -> None:
-    """Change a setting for the answers to come: /set temp 0.7."""
+    """Change a setting for the answers to come: /set temp 0.7. Without a value: tell it."""
     name, _, text = words.partition(" ")
     if name.startswith("template.") and len(name) > len("template."):
         chat.set({"request.chat_template_config": {**_asked(chat), name[9:]: _json(text)}})
         chat.screen.say(f"{name} = {encode(_asked(chat)[name[9:]])}")
+        _tell_unread(chat)
         return
     row = find(name)
     if not text.strip():
-        raise UsageError(f"/set {name}: expected {options.describe(row)}")
+        now = chat.resolved.values[row.key]
+        chat.screen.say(f"{row.key} = {encode(now.value)}  # {_origin(chat, row.key)}; takes {options.describe(row)}")
+        return
     try:
         value = options.parse(row, _unquoted(text.strip()))
     except ValueError as error:
@@ -72,6 +75,12 @@ def _unquoted(text: str) -> str:
     return value if isinstance(value, str) else text
 
 
+def _tell_unread(chat: "Chat") -> None:
+    """What the template does not read is told now, and not again with every answer."""
+    for notice in chat.engine.unread(chat.settings):
+        chat.say_once(notice)
+
+
 def _asked(chat: "Chat") -> dict[str, Any]:
     """Arguments of the template that were set by flag or here."""
     return dict(chat.asked.values.get("request.chat_template_config", {}))
@@ -83,6 +92,8 @@ def _json(text: str) -> Any:
         value = json.loads(text)
         json.dumps(value, allow_nan=False)
     except (ValueError, RecursionError):
+        if text.lstrip().startswith(("{", "[")):
+            raise UsageError(f"{text[:60]}: no JSON") from None
         return text
     return value
 
@@ -108,13 +119,17 @@ def unset(chat: "Chat", words: str) -> None:
     chat.screen.say(f"{row.key} = {encode(chat.resolved.values[row.key].value)}")
 
 
+def _origin(chat: "Chat", key: str) -> str:
+    return "set for this chat" if key in chat.asked.values else chat.resolved.values[key].origin
+
+
 @command("/settings")
 def settings(chat: "Chat", words: str) -> None:
     """Show the settings that are not the defaults, and where each comes from."""
-    found = [(key, value) for key, value in sorted(chat.resolved.values.items()) if value.layer != "default"]
+    values = sorted(chat.resolved.values.items())
+    found = [(key, value) for key, value in values if value.layer != "default" and value.value is not None]
     for key, value in found:
-        origin = "set for this chat" if key in chat.asked.values else value.origin
-        chat.screen.show(f"{key} = {encode(value.value)}  # {origin}")
+        chat.screen.show(f"{key} = {encode(value.value)}  # {_origin(chat, key)}")
     if not found:
         chat.screen.say("all are the defaults")
 
@@ -145,7 +160,7 @@ def system(chat: "Chat", words: str) -> None:
         chat.screen.say("the system prompt is set; /unset system takes it back")
         return
     text = chat.settings.prompt.system
-    chat.screen.show(text) if text else chat.screen.say("there is no system prompt")
+    chat.screen.show(text) if text else chat.screen.say("none is set; the template may have one (/template)")
 
 
 @command("/think [show|fold|hide|on|off]", completes="thinking")
@@ -155,5 +170,6 @@ def think(chat: "Chat", words: str) -> None:
         chat.set({"request.think": words == "on"})
     elif words:
         chat.thinking = one_of("/think", words, (*MODES, "on", "off"))
+    _tell_unread(chat)
     asked = {None: "as the model likes", True: "asked for", False: "asked not to be"}[chat.settings.request.think]
     chat.screen.say(f"thinking: {chat.thinking}; {asked}")

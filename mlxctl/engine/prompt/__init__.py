@@ -2,9 +2,19 @@
 
 from mlxctl.engine.prompt.confined import Confined, confined
 from mlxctl.engine.prompt.lint import Finding, lint
-from mlxctl.engine.prompt.render import OpenTurn, Rendered, common, notices, open_turn, pieces, render, stable_length
+from mlxctl.engine.prompt.render import (
+    OpenTurn,
+    Rendered,
+    common,
+    notices,
+    open_turn,
+    pieces,
+    render,
+    stable_length,
+    unread_notices,
+)
 from mlxctl.engine.prompt.template import Argument, arguments, source, template_hash, unread_arguments
 
 __all__ = ["Argument", "Confined", "Finding", "OpenTurn", "Rendered", "arguments", "common", "confined", "lint",
            "notices", "open_turn", "pieces", "render", "source", "stable_length", "template_hash",
-           "unread_arguments"]  # fmt: skip
+           "unread_arguments", "unread_notices"]  # fmt: skip

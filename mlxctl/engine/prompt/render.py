@@ -143,12 +143,17 @@ def _encode(tokenizer: Any, text: str, add_special_tokens: bool, settings: Setti
 def notices(tokenizer: Any, rendered: Rendered, settings: Settings) -> Iterator[str]:
     """What a person should know of how the prompt came about."""
     if rendered.templated:
-        for name in unread_arguments(tokenizer, settings.template_arguments):
-            yield f"the chat template does not read {name!r}: it changes nothing"
+        yield from unread_notices(tokenizer, settings)
     elif not settings.prompt.ignore_chat_template:
         yield f"{settings.model_id} has no chat template: the text is handed over bare"
     if rendered.dropped:
         yield f"without a chat template these have no place and are left out: {', '.join(rendered.dropped)}"
+
+
+def unread_notices(tokenizer: Any, settings: Settings) -> list[str]:
+    """Which arguments the chat template is given and does not read, in words."""
+    names = unread_arguments(tokenizer, settings.template_arguments)
+    return [f"the chat template does not read {name!r}: it changes nothing" for name in names]
 
 
 def _with_prefill(messages: list[Message], settings: Settings) -> list[Message]:
