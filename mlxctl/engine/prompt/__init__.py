@@ -1,7 +1,7 @@
 """The prompt: messages rendered by the chat template and encoded, and what is wrong with that template."""
 
 from mlxctl.engine.prompt.confined import Confined, confined
-from mlxctl.engine.prompt.lint import Finding, lint
+from mlxctl.engine.prompt.lint import Finding, codes, lint
 from mlxctl.engine.prompt.render import (
     OpenTurn,
     Rendered,
@@ -15,6 +15,6 @@ from mlxctl.engine.prompt.render import (
 )
 from mlxctl.engine.prompt.template import Argument, arguments, source, template_hash, unread_arguments
 
-__all__ = ["Argument", "Confined", "Finding", "OpenTurn", "Rendered", "arguments", "common", "confined", "lint",
-           "notices", "open_turn", "pieces", "render", "source", "stable_length", "template_hash",
+__all__ = ["Argument", "Confined", "Finding", "OpenTurn", "Rendered", "arguments", "codes", "common", "confined",
+           "lint", "notices", "open_turn", "pieces", "render", "source", "stable_length", "template_hash",
            "unread_arguments", "unread_notices"]  # fmt: skip

@@ -144,7 +144,10 @@ class _Uses:
 
     def argument(self, passed: Mapping[str, Any]) -> Argument:
         """What came of it."""
-        values = list(dict.fromkeys(value for value in self.values if not isinstance(value, bool | None)))
+        values: list[Any] = []
+        for value in self.values:
+            if not isinstance(value, bool | None) and value not in values:
+                values.append(value)
         defaults = [passed[self.name]] if self.name in passed else self.defaults
         known = bool(defaults)
         default = defaults[0] if known else None
@@ -207,7 +210,7 @@ def _constants(node: Any) -> Iterator[Any]:
     """The values that an expression spells out."""
     nodes = _nodes()
     if isinstance(node, nodes.Const):
-        yield node.value
+        yield from node.value if isinstance(node.value, list | tuple) else (node.value,)
     elif isinstance(node, nodes.List | nodes.Tuple):
         for item in node.items:
             yield from _constants(item)
