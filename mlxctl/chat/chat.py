@@ -216,7 +216,7 @@ class Chat:
     def _load(self, settings: Settings) -> "Engine":
         from mlxctl.engine.engine import Engine
 
-        return Engine.load(settings, self.screen.say)
+        return Engine.load(settings, self.screen.say, examine=True)
 
     def _exchange(self, settings: Settings) -> None:
         """Another model in the place of this one: there is hardly room for two."""

@@ -57,7 +57,7 @@ class _Session:
     def run(self, ask: Ask) -> int:
         from mlxctl.engine.engine import Engine
 
-        self.engine = engine = Engine.load(self.settings, self.app.say)
+        self.engine = engine = Engine.load(self.settings, self.app.say, examine=not self.settings.upstream_rules)
         asked = self.caching.begin(ask())
         prefixes = self.caching.prefixes(engine, asked.messages)
         self.signals.listening = True

@@ -119,6 +119,8 @@ def _report(app: App, settings: Settings, messages: list[Message], shown: Shown)
     source = open_source(settings, app.say)
     rules.enforce(rules.for_config(settings, source.facts), settings, app.say)
 
+    given = sum(len(message["content"]) for message in messages)
+
     def work() -> dict[str, Any]:
         tokenizer = source.tokenizer
         report: dict[str, Any] = {}
@@ -140,7 +142,7 @@ def _report(app: App, settings: Settings, messages: list[Message], shown: Shown)
             report["findings"] = prompt.lint(tokenizer, settings, source.path)
         return report
 
-    found: dict[str, Any] = prompt.confined(work, settings.model_id, dict[str, Any])
+    found: dict[str, Any] = prompt.confined(work, settings.model_id, dict[str, Any], given)
     model = {"id": source.id, "path": str(source.path), "revision": source.revision}
     return {"schema": "mlxctl.template/1", "model": model, "template": prompt.template_hash(source.tokenizer), **found}
 

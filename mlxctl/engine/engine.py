@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Generator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,10 +48,12 @@ class Engine:
         self._fingerprint = fingerprint(folder for folder in self.folders if folder is not None)
 
     @classmethod
-    def load(cls, settings: Settings, say: Say = _silent) -> "Engine":
+    def load(cls, settings: Settings, say: Say = _silent, *, examine: bool = False) -> "Engine":
         """Load the model that the settings name.
 
-        say: is told what a person should know (a download, a rule that was bent).
+        say: is told what a person should know (a download, a rule that was bent). examine: meanwhile look in a child
+        process at what the chat template makes of a small conversation, and tell what spoils answers; a template that
+        does not come to an end is a TemplateError then.
         Raises UsageError (a rule of the settings), ModelError, CacheError, ResourceError.
         """
         started = time.perf_counter()
@@ -71,7 +74,8 @@ class Engine:
             rules.enforce(rules.for_caches(settings, facts), settings, say)
 
         states = file_states([source.path])
-        weights = load_weights(source, settings, check, say)
+        with prompt.examined(source, settings, say) if examine else nullcontext():
+            weights = load_weights(source, settings, check, say)
         if stored and kv.count(stored.caches) != len(weights.facts.cache_types):
             raise CacheError(f"the prompt cache has {kv.count(stored.caches)} layers, {source.id} has "
                              f"{len(weights.facts.cache_types)}")  # fmt: skip

@@ -60,7 +60,7 @@ def _save(app: App, settings: Settings, name: str, path: Path, parts: Parts) -> 
     signals = Signals(lambda signal: bar.close(), bar.show_cursor)
     signals.install()
     try:
-        engine = Engine.load(settings, app.say)
+        engine = Engine.load(settings, app.say, examine=True)
         found = identity.of_engine(engine)
         asked = inputs.beginning(parts, app)
         signals.listening = True

@@ -1,7 +1,7 @@
 """The prompt: messages rendered by the chat template and encoded, and what is wrong with that template."""
 
 from mlxctl.engine.prompt.confined import Confined, confined
-from mlxctl.engine.prompt.lint import Finding, codes, lint
+from mlxctl.engine.prompt.lint import Finding, codes, examined, lint
 from mlxctl.engine.prompt.render import (
     OpenTurn,
     Rendered,
@@ -16,5 +16,5 @@ from mlxctl.engine.prompt.render import (
 from mlxctl.engine.prompt.template import Argument, arguments, source, template_hash, unread_arguments
 
 __all__ = ["Argument", "Confined", "Finding", "OpenTurn", "Rendered", "arguments", "codes", "common", "confined",
-           "lint", "notices", "open_turn", "pieces", "render", "source", "stable_length", "template_hash",
+           "examined", "lint", "notices", "open_turn", "pieces", "render", "source", "stable_length", "template_hash",
            "unread_arguments", "unread_notices"]  # fmt: skip

@@ -19,21 +19,23 @@ import msgspec
 
 from mlxctl.errors import ExitStatus, MlxctlError, ModelError, ResourceError, TemplateError, UsageError
 
-_PATIENCE_S = 10.0  # templates take milliseconds
+_PATIENCE_S = 5.0  # templates take milliseconds
 _MORE_MEMORY = 1_000_000_000  # bytes that a template may take beyond what the process has
+_S, _BYTES = 1e-5, 400  # more of both for each character of a prompt, which is encoded there, too
 _KINDS: dict[int, type[MlxctlError]] = {kind.exit_status: kind for kind in (UsageError, ModelError, TemplateError)}
 
 
 class Confined:
     """A child process that computes something of what this process knows, from the moment that this is made.
 
-    work: returns plain data. what: whose template it is, for messages. The child is a fork, so that nothing need be
-    loaded again; it computes nothing but text.
+    work: returns plain data. what: whose template it is, for messages. given: characters of the prompt that the work is
+    about. The child is a fork, so that nothing need be loaded again; it computes nothing but text.
     """
 
-    def __init__(self, work: Callable[[], Any], what: str) -> None:
+    def __init__(self, work: Callable[[], Any], what: str, given: int = 0) -> None:
         self._what = what
-        self._ends = time.monotonic() + _PATIENCE_S
+        self._seconds = _PATIENCE_S + _S * given
+        self._ends = time.monotonic() + self._seconds
         self._reader, writer = os.pipe()
         before = os.environ.get("TOKENIZERS_PARALLELISM")
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads do not come along
@@ -47,7 +49,7 @@ class Confined:
             else:
                 os.environ["TOKENIZERS_PARALLELISM"] = before
         if self._child == 0:
-            _compute(work, writer)
+            _compute(work, writer, self._seconds, _MORE_MEMORY + _BYTES * given)
         os.close(writer)
 
     def result(self, kind: type[Any]) -> Any:
@@ -62,7 +64,7 @@ class Confined:
                 data += piece
         finally:
             self.close()
-        raise TemplateError(f"the chat template of {self._what} does not come to an end within {_PATIENCE_S:.0f} s")
+        raise TemplateError(f"the chat template of {self._what} does not come to an end within {self._seconds:.0f} s")
 
     def close(self) -> None:
         """End the child, whatever it does."""
@@ -92,18 +94,18 @@ class _Answer(msgspec.Struct):
     fault: tuple[int, str, str | None] | None = None
 
 
-def confined(work: Callable[[], Any], what: str, kind: type[Any]) -> Any:
+def confined(work: Callable[[], Any], what: str, kind: type[Any], given: int = 0) -> Any:
     """What `work` returns, computed in a child process under limits. See `Confined`."""
-    return Confined(work, what).result(kind)
+    return Confined(work, what, given).result(kind)
 
 
-def _compute(work: Callable[[], Any], writer: int) -> None:
+def _compute(work: Callable[[], Any], writer: int, seconds: float, memory: int) -> None:
     """The child's life."""
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
-        _limit()
+        _limit(int(seconds) + 1, memory)
         data = msgspec.json.encode(_Answer(msgspec.Raw(msgspec.json.encode(work()))))
     except MlxctlError as error:
         data = msgspec.json.encode(_Answer(fault=(error.exit_status, error.message, error.hint)))
@@ -117,12 +119,12 @@ def _compute(work: Callable[[], Any], writer: int) -> None:
     os._exit(0)
 
 
-def _limit() -> None:
-    """Let this process take so much more memory, and so much time."""
+def _limit(seconds: int, memory: int) -> None:
+    """Let this process take so much time, and so many bytes more."""
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_CPU, (int(_PATIENCE_S) + 1, int(_PATIENCE_S) + 1))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":  # elsewhere the limit is not kept, and time alone bounds it
         with suppress(ValueError, OSError), open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 read once
             now = int(file.read().split()[0]) * resource.getpagesize()
-            resource.setrlimit(resource.RLIMIT_AS, (now + _MORE_MEMORY, now + _MORE_MEMORY))
+            resource.setrlimit(resource.RLIMIT_AS, (now + memory, now + memory))

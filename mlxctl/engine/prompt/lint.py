@@ -7,13 +7,15 @@ what comes out for a small conversation, not at the template's source.
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from mlxctl.engine.loader import EOS_FILES, eos_in
+from mlxctl.engine.loader import EOS_FILES, Source, eos_in
+from mlxctl.engine.prompt.confined import Confined
 from mlxctl.engine.prompt.render import apply, common
 from mlxctl.engine.prompt.template import source
 from mlxctl.engine.special import protected
@@ -59,6 +61,25 @@ def lint(tokenizer: Any, settings: Settings, folder: Path | None = None) -> list
     ]
     order: Sequence[Severity] = ("error", "warning", "note")
     return sorted(found, key=lambda finding: order.index(finding.severity))
+
+
+@contextmanager
+def examined(source: Source, settings: Settings, say: Callable[[str], None]) -> Iterator[None]:
+    """While something else is done, look for what spoils answers, in a child process; then tell it.
+
+    Raises TemplateError for a template that takes too much time or memory.
+    """
+    if not source.tokenizer.has_chat_template or settings.prompt.ignore_chat_template:
+        yield
+        return
+    work = Confined(lambda: lint(source.tokenizer, settings, source.path), settings.model_id)
+    try:
+        yield
+        for finding in work.result(list[Finding]):
+            if finding.severity == "error" and finding.code != "template-fails":  # which the run itself will tell
+                say(f"the chat template of {settings.model_id}: {finding.evidence}; {finding.mend}")
+    finally:
+        work.close()
 
 
 def codes() -> dict[str, tuple[Severity, str]]:

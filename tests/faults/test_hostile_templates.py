@@ -1,0 +1,87 @@
+"""Templates that mean harm: they end in one line and exit 5, soon, and reach nothing."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Program
+
+Tiny = Callable[[str], str]
+SOON_S = 60  # the limit is five seconds; machines may be slow
+LOOP = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
+ESCAPE = "cycler.__init__.__globals__.os.system('touch PWNED')"
+HOSTILE = {
+    "endless": (LOOP, "does not come to an end"),
+    "endless-with-output": (LOOP.replace("%}{% endfor", "%}x{% endfor", 1), ""),
+    "recursion": ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion"),
+    "huge": ("{{ 'x' * 50000000 }}", "makes 500"),
+    "enormous": ("{{ 'x' * 100000000000 }}", "too much memory"),
+    "doubling": ("{% set n = namespace(t='xxxx') %}{% for i in range(60) %}{% set n.t = n.t ~ n.t %}{% endfor %}",
+                 "too much memory"),
+    "padding": ("{{ 'x' | center(100000000000) }}", "too much memory"),
+    "format": ("{{ '{:>99999999999}'.format('x') }}", "too much memory"),
+    "power": ("{{ 9 ** (9 ** 9) }}", ""),
+    "attributes": ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "unsafe"),
+    "globals": ("{{ " + ESCAPE + " }}", "unsafe"),
+    "filter": ("{{ messages | attr('__class__') }}", ""),
+    "files": ("{% include '/etc/passwd' %}", "no loader"),
+    "nested": ("{{" + "(" * 5000 + "1" + ")" * 5000 + "}}", "recursion"),
+    "changes": ("{{ messages.append({'role': 'user', 'content': 'x'}) }}", "unsafe"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def hostile(tiny: Tiny, tmp_path: Path) -> Callable[[str], str]:
+    """A tiny model with one of these templates."""
+
+    def one(template: str) -> str:
+        folder = tmp_path / "hostile"
+        shutil.copytree(tiny("llama"), folder)
+        about = json.loads((folder / "tokenizer_config.json").read_text())
+        about.pop("chat_template", None)
+        (folder / "tokenizer_config.json").write_text(json.dumps(about))
+        (folder / "chat_template.jinja").write_text(template + "{{ messages[0]['content'] }}")
+        return str(folder)
+
+    return one
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if name != "filter"])
+def test_inspected(name: str, mlxctl: Program, hostile: Callable[[str], str]) -> None:
+    template, words = HOSTILE[name]
+    started = time.monotonic()
+    done = mlxctl("inspect-template", "--model", hostile(template), "Hi")
+    assert time.monotonic() - started < SOON_S
+    assert done.code == 5 and words in done.err and not done.out, done.err
+    assert done.err.count("\n") <= 2 and "Traceback" not in done.err
+    assert not (mlxctl.cwd / "PWNED").exists()
+
+
+@pytest.mark.parametrize("name", ["endless", "enormous", "power", "globals", "nested"])
+@pytest.mark.parametrize("command", ["run", "chat"])
+def test_answered(command: str, name: str, mlxctl: Program, hostile: Callable[[str], str]) -> None:
+    """No answer waits for them for ever."""
+    model = hostile(HOSTILE[name][0])
+    done = mlxctl(command, "--model", model, "-m", "3", input="Hi\n", timeout=SOON_S)
+    assert done.code == 5 and not done.out and "Traceback" not in done.err, done.err
+    assert not (mlxctl.cwd / "PWNED").exists()
+
+
+@pytest.mark.parametrize("name", list(HOSTILE))
+@pytest.mark.parametrize("what", ["--lint", "--arguments"])
+def test_examined(what: str, name: str, mlxctl: Program, hostile: Callable[[str], str]) -> None:
+    """Reading a template for its arguments runs nothing of it; a fault is found, or told."""
+    if what == "--lint" and name not in ("endless", "attributes", "huge", "filter"):
+        what = "--arguments"  # what the others do in a rendering was seen above
+    done = mlxctl("inspect-template", "--model", hostile(HOSTILE[name][0]), what, timeout=SOON_S)
+    assert done.code in (0, 5) and "Traceback" not in done.err, done.err
+
+
+def test_only_the_child_is_limited(mlxctl: Program, tiny: Tiny) -> None:
+    """A long document is no attack."""
+    text = "word " * 1_000_000
+    done = mlxctl("inspect-template", "--model", tiny("llama"), input=text)
+    assert done.code == 0 and text in done.out, done.err
