@@ -15,6 +15,7 @@ import msgspec
 from completions import scripts
 from mlxctl import options
 from mlxctl.chat.commands import commands
+from mlxctl.engine import prompt
 from mlxctl.errors import ExitStatus
 from mlxctl.events import SCHEMA, Done
 from mlxctl.profiles.schema import schema_text
@@ -50,6 +51,12 @@ def exit_statuses() -> str:
     return "\n".join(["| status | meaning |", "|---|---|", *(f"| {s.value} | {s.meaning} |" for s in ExitStatus)])
 
 
+def lint_codes() -> str:
+    """A row a code."""
+    rows = (f"| `{code}` | {severity} | {text} |" for code, (severity, text) in prompt.codes().items())
+    return "\n".join(["| code | severity | |", "|---|---|---|", *rows])
+
+
 def run_schema() -> str:
     """The JSON Schema of a run object."""
     schema = msgspec.json.schema(Done)
@@ -64,6 +71,7 @@ def run_schema() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     "options": options_table,
     "commands": chat_commands,
+    "lint codes": lint_codes,
     "exit statuses": exit_statuses,
     "run schema": run_schema,
 }

@@ -252,7 +252,7 @@ _mlxctl_commands() {
     commands=
     case "$1" in
     '')
-        commands='run generate chat cache inspect-template profile completion'
+        commands='run generate chat cache inspect-template doctor profile completion'
         ;;
     cache)
         commands='save load list info verify explain rm prune'
@@ -361,6 +361,9 @@ _mlxctl_flags() {
             --use-default-chat-template --no-use-default-chat-template -p --prompt --messages
             --chat-template-config --think --no-think --escapes --allow-special --offline --no-offline -h
             --help'
+        ;;
+    doctor)
+        flags='--format -P --profile --unset --model --revision --extra-eos-token -h --help'
         ;;
     profile)
         flags='-h --help'
@@ -669,6 +672,21 @@ _mlxctl_flag_value() {
     inspect-template/--system-file | inspect-template/-f | inspect-template/--file | \
         inspect-template/--messages)
         value='paths'
+        ;;
+    doctor/--format)
+        value='words text json'
+        ;;
+    doctor/-P | doctor/--profile)
+        value='profiles'
+        ;;
+    doctor/--unset)
+        value='keys'
+        ;;
+    doctor/--model)
+        value='models'
+        ;;
+    doctor/--revision | doctor/--extra-eos-token)
+        value='nothing'
         ;;
     profile/list/--format)
         value='words text json'

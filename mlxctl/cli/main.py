@@ -19,6 +19,7 @@ COMMANDS = {
     "chat": "Talk with a model",
     "cache": "Prompts that are processed once and used many times",
     "inspect-template": "What the model is handed, and what is wrong with it",
+    "doctor": "What may be wrong with this machine and what is set up on it",
     "profile": "Named settings: list, show, write and check them",
     "completion": "Print the script that completes command lines in bash, zsh or fish",
 }

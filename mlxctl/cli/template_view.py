@@ -9,7 +9,7 @@ from mlxctl.cli.app import App
 from mlxctl.cli.table import table
 from mlxctl.terminal import harmless
 
-_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
+_STYLES = {"error": "bold red", "fail": "bold red", "warning": "yellow", "note": "dim", "ok": "green"}
 
 
 def as_source(app: App, source: str) -> str:
@@ -57,12 +57,13 @@ def as_findings(app: App, findings: Sequence[dict[str, Any]]) -> str:
     if not findings:
         app.say("nothing is wrong, as far as can be seen")
     return "".join(
-        f"{_coloured(app, one['severity'])} {one['code']}: {harmless(one['evidence'])}\n  {harmless(one['mend'])}\n"
+        f"{coloured(app, one['severity'])} {one['code']}: {harmless(one['evidence'])}\n  {harmless(one['mend'])}\n"
         for one in findings
     )
 
 
-def _coloured(app: App, severity: str) -> str:
+def coloured(app: App, severity: str) -> str:
+    """A word that tells how bad something is, in its colour where colours are wanted."""
     if not app.coloured():
         return severity
     from rich.console import Console

@@ -58,6 +58,16 @@ def locate(name: str, *, revision: str | None = None, offline: bool = False, say
     return _fetch(name, revision, offline)
 
 
+def in_reach(settings: Settings) -> Path | None:
+    """The folder of the model, if a run would find it without the network. Raises ModelError for a folder's name."""
+    try:
+        return locate(settings.model_id, revision=settings.model.revision, offline=True, say=lambda text: None)
+    except ModelError:
+        if settings.model_id.startswith(("/", ".", "~")) or settings.model_id.count("/") > 1:
+            raise
+        return None
+
+
 def open_source(settings: Settings, say: Say, tokenizer_config: dict[str, Any] | None = None) -> Source:
     """Find the model and read its config and tokenizer. Raises ModelError, or UsageError for an unknown token."""
     if settings.request.offline:

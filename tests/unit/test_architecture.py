@@ -19,7 +19,7 @@ LAYERS = [
     {"rules"},
     {"profiles", "engine"},
     {"output", "caches"},
-    {"chat"},
+    {"chat", "doctor"},
     {"cli"},
 ]
 ONLY_IN = {

@@ -1,0 +1,95 @@
+"""Profiles, caches, conversations, and the model that was chosen."""
+
+from collections.abc import Iterator
+
+from mlxctl import paths, profiles, texts
+from mlxctl.doctor import Found, Patient, check, fail, ok, warning
+from mlxctl.errors import ExitStatus, MlxctlError, UsageError
+from mlxctl.rules import ModelFacts
+
+_MOST = 0.75  # of the memory, above which a model leaves too little for a prompt
+
+
+@check("profiles")
+def check_profiles(patient: Patient) -> Iterator[Found]:
+    found = list(profiles.everywhere())
+    wrong = [fault for path in found for fault in _faults(str(path))]
+    for fault in dict.fromkeys(wrong):
+        yield fail(fault, "mlxctl profile edit", ExitStatus.USAGE)
+    if not wrong:
+        yield ok(f"{len(found)} in reach")
+
+
+def _faults(name: str) -> list[str]:
+    try:
+        return profiles.check(profiles.find(name)).faults
+    except UsageError as error:
+        return [error.message]
+
+
+@check("caches")
+def caches(patient: Patient) -> Iterator[Found]:
+    """Those with a name can be read, as far as their headers tell."""
+    from mlxctl.caches import auto, format, named
+
+    entries = named.entries()
+    for entry in entries:
+        try:
+            with named.looking(entry.path):
+                format.read_meta(entry.path)
+        except MlxctlError as error:
+            yield fail(error.message, f"mlxctl cache rm {entry.name}", ExitStatus.CACHE)
+    kept = auto.opened().entries()
+    size = sum(entry.size for entry in entries) + sum(entry.size for entry in kept)
+    yield ok(f"{len(entries)} with a name, {len(kept)} automatic, {texts.size(size)}")
+
+
+@check("model")
+def model(patient: Patient) -> Iterator[Found]:
+    """The one that was chosen: there, of a size that fits, and with a template that does not spoil answers."""
+    from mlxctl.engine import prompt
+    from mlxctl.engine.loader import in_reach, open_source
+
+    settings = patient.settings
+    if settings is None:
+        yield warning("not looked at: the settings are wrong")
+        return
+    folder = in_reach(settings)
+    if folder is None:
+        yield warning(
+            f"{settings.model_id} is not here; the first run fetches it", "mlxctl run --model … names another"
+        )
+        return
+    size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    yield from _fits(settings.model_id, size)
+    source = open_source(settings, lambda text: None)
+    yield ok(f"{settings.model_id}: {paths.short(folder)}, {texts.size(size)}{_context(source.facts)}")
+    findings = prompt.confined(
+        lambda: prompt.lint(source.tokenizer, settings, source.path), settings.model_id, list[prompt.Finding]
+    )
+    for finding in findings:
+        if finding.severity == "error":
+            yield fail(f"{finding.code}: {finding.evidence}", finding.mend, ExitStatus.TEMPLATE)
+        elif finding.severity == "warning":
+            yield warning(f"{finding.code}: {finding.evidence}", finding.mend)
+
+
+def _fits(name: str, size: int) -> Iterator[Found]:
+    """Whether the weights have room, and on Metal may stay wired."""
+    from mlxctl.engine.health import limits
+
+    known = limits()
+    memory, wired = known.get("memory_size"), known.get("max_recommended_working_set_size")
+    if memory and size > memory:
+        text = f"{name} has {texts.size(size)} of weights, the machine {texts.size(memory)} of memory"
+        yield fail(text, "take a smaller one, or one of fewer bits", ExitStatus.RESOURCES)
+    elif wired and size > wired:
+        megabytes = int(size * 1.2 / 1e6)
+        yield warning(f"{name} has {texts.size(size)} of weights, {texts.size(wired)} may stay wired",
+                      f"sudo sysctl iogpu.wired_limit_mb={megabytes}")  # fmt: skip
+    elif memory and size > _MOST * memory:
+        yield warning(f"{name} takes {size / memory:.0%} of the memory", "little is left for long prompts: --kv-bits 8")
+
+
+def _context(facts: ModelFacts) -> str:
+    return f", context {facts.context}" if facts.context else ""
