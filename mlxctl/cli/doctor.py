@@ -39,7 +39,7 @@ def command(app: App, /, form: str, **params: Any) -> int:
     for row in _rows(app, environ, params):
         rows.append(row)
         if form == "text":
-            app.stdout.write(_line(app, row))
+            app.stdout.draw(_line(app, row))
     if form == "json":
         report = {
             "schema": "mlxctl.doctor/1",

@@ -71,7 +71,10 @@ def command(app: App, /, words: tuple[str, ...], tokens: bool, raw: bool, diff: 
     messages = _messages(app, settings, words, turns)
     divert_prints()
     report = _report(app, settings, messages, shown)
-    app.stdout.write(encode(report) + "\n" if form == "json" else _text(app, shown.parts[0], report))
+    if form == "json":
+        app.stdout.write(encode(report) + "\n")
+    else:
+        app.stdout.draw(_VIEWS[shown.parts[0]](app, report))
     for notice in report.get("notices", ()):
         app.say(notice)
     wrong = any(finding["severity"] == "error" for finding in report.get("findings", ()))
@@ -155,11 +158,6 @@ def _with(settings: Settings, arguments: dict[str, Any]) -> Settings:
     return msgspec.structs.replace(settings, request=request)
 
 
-def _text(app: App, part: str, report: dict[str, Any]) -> str:
-    """One part, for a person or a pipe."""
-    return _VIEWS[part](app, report)
-
-
 def _prompt(app: App, report: dict[str, Any]) -> str:
     return on_screen(app, report["prompt"])
 
@@ -200,6 +198,7 @@ def _findings(app: App, report: dict[str, Any]) -> str:
     return as_findings(app, report["findings"])
 
 
+# One part each, for a person or a pipe; on a terminal nothing in it steers that.
 _VIEWS: dict[str, Callable[[App, dict[str, Any]], str]] = {
     "prompt": _prompt, "tokens": _tokens, "source": _source, "diff": _diff, "arguments": _arguments,
     "findings": _findings,

@@ -39,10 +39,13 @@ class Out:
 
     def write(self, text: str) -> None:
         """Write all of the text. Raises ReaderGone, or ResourceError when the disk is full."""
+        self.draw(harmless(text) if self._shown else text)
+
+    def draw(self, text: str) -> None:
+        """Write a text whose control characters are meant for the terminal: colours, and nothing that is not ours."""
         if text:
             self.require()
-        shown = harmless(text) if self._shown else text
-        data = memoryview(_encode(shown))
+        data = memoryview(_encode(text))
         while data:
             try:
                 data = data[os.write(self._fd, data) :]

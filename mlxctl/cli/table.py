@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mlxctl.cli.app import App
+from mlxctl.terminal import harmless
 
 
 def table(app: App, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -17,7 +18,7 @@ def table(app: App, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> s
     console = Console(file=StringIO(), width=width, color_system=None)
     drawn = Table(*headings, box=None, pad_edge=False)
     for row in rows:
-        drawn.add_row(*(Text(cell, overflow="fold") for cell in row))
+        drawn.add_row(*(Text(harmless(cell) if app.stdout.isatty() else cell, overflow="fold") for cell in row))
     with console.capture() as capture:
         console.print(drawn)
     return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
