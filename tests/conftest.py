@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import models
 from forked import Server
 
+hypothesis.settings.register_profile("sealed", derandomize=True, database=None)  # the same cases every time
+hypothesis.settings.load_profile("sealed")
 REPO = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
 KEPT = ("PATH", "LANG", "TMPDIR", "LD_LIBRARY_PATH")  # of the caller's environment

@@ -68,7 +68,8 @@ def entry(table: Mapping[str, Any], section: str = "") -> str:
     lines = isinstance(value, str) and "\r" not in value
     text = tomli_w.dumps({section: table} if section else table, multiline_strings=lines)
     text = text.removeprefix(f"[{section}]\n").strip("\n") + "\n"
-    return _on_one_line(text) if isinstance(value, list) else text
+    # A list of tables is written as tables, one after the other.
+    return _on_one_line(text) if isinstance(value, list) and not text.startswith("[") else text
 
 
 def _on_one_line(text: str) -> str:

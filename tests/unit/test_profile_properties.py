@@ -174,6 +174,8 @@ FREE = st.recursive(
 
 @settings(max_examples=100, deadline=None)
 @example([{}], {"": ["\x85"]}, "", [])
+@example([{}], {"": [{"": False, "000:": False, "0" * 40: "0" * 80}]}, "", [])  # too long for a line: tables
+@example([{}], {"a": [{"b": "0" * 120}, {}], "c": {"d": [{"e": "0" * 120}]}}, "", [])
 @given(
     st.lists(setting(), min_size=1, max_size=3),
     st.dictionaries(ANY_TEXT, FREE, max_size=3),
