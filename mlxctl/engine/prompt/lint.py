@@ -16,10 +16,10 @@ import msgspec
 
 from mlxctl.engine.loader import EOS_FILES, Source, eos_in
 from mlxctl.engine.prompt.confined import Confined
-from mlxctl.engine.prompt.render import apply, common
+from mlxctl.engine.prompt.render import apply, common, encode
 from mlxctl.engine.prompt.template import source
 from mlxctl.engine.special import protected
-from mlxctl.errors import TemplateError, first_line
+from mlxctl.errors import MlxctlError, TemplateError, first_line
 from mlxctl.events import Message
 from mlxctl.settings import Settings
 
@@ -75,11 +75,22 @@ def examined(source: Source, settings: Settings, say: Callable[[str], None]) -> 
     work = Confined(lambda: lint(source.tokenizer, settings, source.path), settings.model_id)
     try:
         yield
-        for finding in work.result(list[Finding]):
+        for finding in _found(work):
             if finding.severity == "error" and finding.code != "template-fails":  # which the run itself will tell
                 say(f"the chat template of {settings.model_id}: {finding.evidence}; {finding.mend}")
     finally:
         work.close()
+
+
+def _found(work: Confined) -> list[Finding]:
+    """What was found; nothing where the tokenizer cannot be looked at: the run itself will tell."""
+    try:
+        findings: list[Finding] = work.result(list[Finding])
+        return findings
+    except TemplateError:
+        raise
+    except MlxctlError:
+        return []
 
 
 def codes() -> dict[str, tuple[Severity, str]]:
@@ -130,8 +141,7 @@ class Sample:
 
     def ids(self, text: str) -> list[int]:
         """Token ids of a rendered text."""
-        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
-        return ids
+        return encode(self.tokenizer, text, False, self.settings)
 
     @cached_property
     def special(self) -> dict[str, int]:

@@ -53,7 +53,7 @@ def render(tokenizer: Any, messages: Sequence[Message], settings: Settings, *, s
         ids = guard.encode(text, add_special_tokens=add_special_tokens)
         text = guard.reveal(text)
     else:
-        ids = _encode(tokenizer, text, add_special_tokens, settings)
+        ids = encode(tokenizer, text, add_special_tokens, settings)
     if not ids:
         raise UsageError("the prompt is empty: there is nothing to hand to the model")
     continues = not templated or messages[-1]["role"] == "assistant"
@@ -98,7 +98,7 @@ def _until(tokenizer: Any, messages: list[Message], settings: Settings) -> tuple
         raise TemplateError(f"the chat template of {settings.model_id} does not pass the user's text on as it is")
     if guarded:
         return guard.reveal(before), guard.encode(before, add_special_tokens=not templated)
-    return before, _encode(tokenizer, before, not templated, settings)
+    return before, encode(tokenizer, before, not templated, settings)
 
 
 def stable_length(tokenizer: Any, messages: Sequence[Message], settings: Settings, ids: list[int], shared: str) -> int:
@@ -128,12 +128,10 @@ def common(prompts: Sequence[Sequence[int]]) -> int:
                 min(map(len, prompts)))  # fmt: skip
 
 
-def _encode(tokenizer: Any, text: str, add_special_tokens: bool, settings: Settings) -> list[int]:
+def encode(tokenizer: Any, text: str, add_special_tokens: bool, settings: Settings) -> list[int]:
+    """Token ids of a text. Raises ModelError."""
     try:
-        text.encode()
         ids: list[int] = tokenizer.encode(text, add_special_tokens=add_special_tokens)
-    except UnicodeEncodeError as error:
-        raise TemplateError(f"the chat template of {settings.model_id} yields half a character") from error
     except Exception as error:  # a damaged tokenizer fails in any way
         reason = first_line(error)
         raise ModelError(f"the tokenizer of {settings.model_id} cannot encode the prompt: {reason}") from error
@@ -212,10 +210,21 @@ def apply(
         raise TemplateError(
             f"the chat template of {settings.model_id} fails: {first_line(error)}", hint=_hint(messages)
         ) from error
+    if not is_whole(text):
+        raise TemplateError(f"the chat template of {settings.model_id} yields half a character")
     given = sum(len(str(message)) for message in messages)
     if len(text) > _LONGEST + _TIMES * given:
         raise TemplateError(f"the chat template of {settings.model_id} makes {len(text)} characters of {given}")
     return text
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text has no half of a character, which nothing can encode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _hint(messages: Sequence[Message]) -> str:
