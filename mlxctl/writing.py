@@ -1,5 +1,6 @@
 """Files written whole or not at all, whatever happens meanwhile."""
 
+import errno
 import os
 import stat
 import tempfile
@@ -21,8 +22,13 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Put new contents in the place of a file's; its mode stays, and a link stays a link."""
+    """Put new contents in the place of a file's; its mode stays, and a link stays a link.
+
+    Raises OSError, also where the link leads to what is no plain file.
+    """
     path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "this is no plain file")
     with _aside(path, data) as source:
         source.chmod(stat.S_IMODE(path.stat().st_mode))
         source.rename(path)

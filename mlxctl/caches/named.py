@@ -167,6 +167,7 @@ def save(path: Path, write: Callable[[Path], None], check: Callable[[], object] 
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _locked(path, cancel):
             _sweep(path)
+            require_room(path)  # a link may lead to a device, whose place no file shall take
             check()
             with _being_written(aside):
                 _told_of(path, aside, write)

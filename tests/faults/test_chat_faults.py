@@ -325,3 +325,16 @@ def test_the_same_line_twice(mlxctl: Program, tiny: Tiny) -> None:
 def test_thinking_on_stderr(mlxctl: Program, tiny: Tiny) -> None:
     done = mlxctl("chat", "--model", tiny("moe"), "-m", "30", "--thinking", "stderr", input="Hello\n")
     assert "Let me think" in done.err and "Let me think" not in done.out and done.out.strip()
+
+
+def test_a_cache_that_is_no_file(mlxctl: Program, tiny: Tiny) -> None:
+    """A link to a device, say: it is told of, and stays what it is."""
+    command = ("chat", "--model", tiny("llama"), "-m", "3", "--session", "s")
+    assert mlxctl(*command, input="Hello\n").code == 0
+    cache, device = folder(mlxctl) / "s.safetensors", mlxctl.cwd / "device"
+    os.mkfifo(device)
+    cache.unlink()
+    cache.symlink_to(device)
+    done = mlxctl(*command, input="Again\n", timeout=60)
+    assert done.code == 0 and "is not a file" in done.err and len(turns(mlxctl, "s")) == 4, done.err
+    assert device.is_fifo() and cache.is_symlink()
