@@ -100,8 +100,10 @@ class Program:
 
 
 @pytest.fixture
-def mlxctl(sealed: dict[str, str], work: Path) -> Program:
-    """The program under test."""
+def mlxctl(request: pytest.FixtureRequest, sealed: dict[str, str], work: Path) -> Program:
+    """The program under test. Tests in cli/ are about what a run does, and not about how its process starts."""
+    if request.path.parent.name == "cli":
+        return Quick(sealed, work, request.getfixturevalue("server"))
     return Program("mlxctl", sealed, work)
 
 
@@ -117,6 +119,28 @@ class Forked:
         """Run to the end. input None: stdin is empty."""
         data = input.encode() if isinstance(input, str) else input or b""
         code, out, err = self.server.run(self._name, args, data, self.cwd, env or {})
+        return Result(code, out.decode(errors="surrogateescape"), err.decode(errors="replace"))
+
+
+class Quick(Program):
+    """The program under test, run by a server that has imported what it needs: for tests of many runs.
+
+    A variable that matters when a process starts, or a library is imported, starts the real one.
+    """
+
+    _AT_START = ("HF_", "LANG", "LC_", "MLX_", "PYTHON", "TMPDIR")
+
+    def __init__(self, env: Mapping[str, str], cwd: Path, server: Server) -> None:
+        super().__init__("mlxctl", env, cwd)
+        self._server = server
+
+    def __call__(
+        self, *args: str, input: str | bytes | None = None, env: Mapping[str, str] | None = None, timeout: float = 120
+    ) -> Result:
+        if any(name.startswith(self._AT_START) for name in env or {}):
+            return super().__call__(*args, input=input, env=env, timeout=timeout)
+        data = input.encode() if isinstance(input, str) else input
+        code, out, err = self._server.run("mlxctl", args, data, self.cwd, {**self.env, **(env or {})})
         return Result(code, out.decode(errors="surrogateescape"), err.decode(errors="replace"))
 
 

@@ -31,12 +31,16 @@ class Server:
         )
 
     def run(
-        self, program: str, args: tuple[str, ...], data: bytes, cwd: Path, env: Mapping[str, str]
+        self, program: str, args: tuple[str, ...], data: bytes | None, cwd: Path, env: Mapping[str, str]
     ) -> tuple[int, bytes, bytes]:
-        """(exit status, stdout, stderr) of `PROGRAM ARGS`; env is on top of the server's."""
+        """(exit status, stdout, stderr) of `PROGRAM ARGS`; env is on top of the server's. data: on stdin, None: it is
+        /dev/null."""
         with tempfile.TemporaryDirectory() as folder:
             paths = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
-            paths[0].write_bytes(data)
+            if data is None:
+                paths[0] = Path(os.devnull)
+            else:
+                paths[0].write_bytes(data)
             names = [str(path) for path in paths]
             request = {"program": program, "args": args, "cwd": str(cwd), "env": dict(env), "paths": names}
             assert self._process.stdin and self._process.stdout
