@@ -19,7 +19,7 @@ def dry_run(app: App, resolved: Resolved, settings: Settings, ask: Ask) -> int:
 
     rules.enforce(rules.for_settings(settings), settings, app.say)
     settings, stored = with_stored(settings)
-    source = open_source(settings, app.say, stored.tokenizer_config if stored else None)
+    source = open_source(settings, app.say, stored.tokenizer_config if stored else None, weights=False)
     rules.enforce(rules.for_config(settings, source.facts), settings, app.say)
     rendered = render(source.tokenizer, ask().messages, settings, suffix=stored is not None)
     for notice in notices(source.tokenizer, rendered, settings):

@@ -119,7 +119,7 @@ def _report(app: App, settings: Settings, messages: list[Message], shown: Shown)
     other = _with(settings, shown.other)
     if shown.other:
         rules.enforce(rules.for_settings(other), other, lambda warning: None)
-    source = open_source(settings, app.say)
+    source = open_source(settings, app.say, weights=False)
     rules.enforce(rules.for_config(settings, source.facts), settings, app.say)
 
     given = sum(len(message["content"]) for message in messages)

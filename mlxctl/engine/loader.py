@@ -46,8 +46,11 @@ class Weights:
     draft_folder: Path | None
 
 
-def locate(name: str, *, revision: str | None = None, offline: bool = False, say: Say) -> Path:
-    """The local folder of a model: a path, a repository of the hub (fetched on first use) or builtin:NAME."""
+def locate(name: str, *, revision: str | None = None, offline: bool = False, weights: bool = True, say: Say) -> Path:
+    """The local folder of a model: a path, a repository of the hub (fetched on first use) or builtin:NAME.
+
+    weights: False fetches what is needed to make prompts alone.
+    """
     if name.startswith("builtin:"):
         return demo.ensure(name.removeprefix("builtin:"), say, offline=offline)
     path = expand(name)
@@ -55,7 +58,7 @@ def locate(name: str, *, revision: str | None = None, offline: bool = False, say
         return path
     if path.exists() or name.startswith(("/", ".", "~")) or name.count("/") > 1:
         raise ModelError(f"model {name}: no such folder", hint="give a folder, a repository ORG/NAME or builtin:NAME")
-    return _fetch(name, revision, offline)
+    return _fetch(name, revision, offline, weights)
 
 
 def in_reach(settings: Settings) -> Path | None:
@@ -68,13 +71,20 @@ def in_reach(settings: Settings) -> Path | None:
         return None
 
 
-def open_source(settings: Settings, say: Say, tokenizer_config: dict[str, Any] | None = None) -> Source:
-    """Find the model and read its config and tokenizer. Raises ModelError, or UsageError for an unknown token."""
+def open_source(
+    settings: Settings, say: Say, tokenizer_config: dict[str, Any] | None = None, *, weights: bool = True
+) -> Source:
+    """Find the model and read its config and tokenizer. Raises ModelError, or UsageError for an unknown token.
+
+    weights: False where nobody will load them, so that none are fetched.
+    """
     if settings.request.offline:
         go_offline()
     device.require_backend()
     model = settings.model
-    path = locate(settings.model_id, revision=model.revision, offline=settings.request.offline, say=say)
+    path = locate(
+        settings.model_id, revision=model.revision, offline=settings.request.offline, weights=weights, say=say
+    )
     config = _read_config(path)
     extra = {**(tokenizer_config or {}), "trust_remote_code": model.trust_remote_code}
     with _as_model_error(f"the tokenizer of {settings.model_id}"):
@@ -128,7 +138,7 @@ def go_offline() -> None:
         sys.modules["huggingface_hub"].constants.HF_HUB_OFFLINE = True
 
 
-def _fetch(repository: str, revision: str | None, offline: bool) -> Path:
+def _fetch(repository: str, revision: str | None, offline: bool, weights: bool) -> Path:
     from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS, snapshot_download
 
     offline = offline or os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
@@ -136,9 +146,9 @@ def _fetch(repository: str, revision: str | None, offline: bool) -> Path:
         from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
         disable_progress_bars()
+    patterns = [pattern for pattern in DEFAULT_ALLOW_PATTERNS if weights or not pattern.endswith(".safetensors")]
     try:
-        return Path(snapshot_download(repository, revision=revision, allow_patterns=DEFAULT_ALLOW_PATTERNS,
-                                      local_files_only=offline))  # fmt: skip
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns, local_files_only=offline))
     except Exception as error:
         # huggingface_hub's own errors, those of its HTTP client, and OSError: all mean that there is no model.
         where = "it is not in the hub cache (offline)" if offline else f"it cannot be fetched: {_reason(error)}"
