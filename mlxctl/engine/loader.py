@@ -167,6 +167,9 @@ def _reason(error: Exception) -> str:
 def _read_config(path: Path) -> dict[str, Any]:
     if not (path / "config.json").is_file():
         raise ModelError(f"{path}: not a model folder, it has no config.json")
+    for file in path.iterdir():
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            raise ModelError(f"{file}: this is no plain file, and reading it may never end")
     with _as_model_error(str(path)):
         from mlx_lm.utils import load_config
 

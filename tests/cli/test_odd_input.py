@@ -143,3 +143,15 @@ def test_no_place_for_temporary_files(mlxctl: Program, tiny: Tiny) -> None:
     done = mlxctl("run", "--model", tiny("stopper"), "hi", env={"TMPDIR": "/nonexistent"})
     assert done.code in (0, 3), done.err
     assert "fault of mlxctl" not in done.err
+
+
+@pytest.mark.parametrize("file", ["tokenizer.json", "generation_config.json", "chat_template.jinja", "config.json"])
+@pytest.mark.parametrize("command", ["run", "inspect-template", "doctor"])
+def test_a_pipe_in_a_model_folder(command: str, file: str, mlxctl: Program, tiny: Tiny, work: Path) -> None:
+    """Nobody waits for what will never come."""
+    shutil.copytree(tiny("stopper"), work / "m")
+    (work / "m" / file).unlink(missing_ok=True)
+    os.mkfifo(work / "m" / file)
+    done = mlxctl(command, "--model", "./m", *(["hi"] if command != "doctor" else []), timeout=30)
+    assert done.code == 3 and "Traceback" not in done.err
+    assert ("no plain file" if file != "config.json" else "config.json") in done.err + done.out
