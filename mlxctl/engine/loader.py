@@ -16,6 +16,7 @@ from mlxctl.rules import ModelFacts
 from mlxctl.settings import Settings
 
 _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_seq_length", "seq_length")
+_READ = ("*.json", "*.jinja", "*.model", "*.safetensors", "*.tiktoken", "merges.txt", "vocab.txt")  # of a model's files
 EOS_FILES = ("config.json", "generation_config.json")  # which name the tokens that end an answer
 
 Say = Callable[[str], None]
@@ -167,7 +168,7 @@ def _reason(error: Exception) -> str:
 def _read_config(path: Path) -> dict[str, Any]:
     if not (path / "config.json").is_file():
         raise ModelError(f"{path}: not a model folder, it has no config.json")
-    for file in path.iterdir():
+    for file in (file for pattern in _READ for file in path.glob(pattern)):
         if file.exists() and not (file.is_file() or file.is_dir()):
             raise ModelError(f"{file}: this is no plain file, and reading it may never end")
     with _as_model_error(str(path)):
