@@ -2,8 +2,10 @@
 
 import json
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,29 @@ def test_only_the_child_is_limited(mlxctl: Program, tiny: Tiny) -> None:
     text = "word " * 1_000_000
     done = mlxctl("inspect-template", "--model", tiny("llama"), input=text)
     assert done.code == 0 and text in done.out, done.err
+
+
+def test_nobody_waits_for_the_child(mlxctl: Program, hostile: Callable[[str], str]) -> None:
+    """A run that is killed meanwhile leaves its streams to nobody."""
+    run = mlxctl.popen("run", "--model", hostile(LOOP), "hi", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                       stdin=subprocess.DEVNULL)  # fmt: skip
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+    if not children.exists():
+        pytest.skip("only Linux tells the children of a process")
+    same = Path(f"/proc/{run.pid}/cmdline").read_bytes
+    deadline = time.monotonic() + SOON_S
+
+    def forked() -> bool:
+        """Whether there is a child that is no other program, such as a compiler that is asked for."""
+        with suppress(OSError):
+            found = [Path(f"/proc/{child}/cmdline").read_bytes() for child in children.read_text().split()]
+            return same() in found
+        return False
+
+    while not forked() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    run.kill()
+    killed = time.monotonic()
+    run.communicate(timeout=SOON_S)
+    assert time.monotonic() - killed < 3

@@ -102,6 +102,9 @@ def confined(work: Callable[[], Any], what: str, kind: type[Any], given: int = 0
 def _compute(work: Callable[[], Any], writer: int, seconds: float, memory: int) -> None:
     """The child's life."""
     try:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):  # whoever reads ours does not wait for this process
+            os.dup2(nothing, stream)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
