@@ -21,8 +21,9 @@ class ExitStatus(enum.IntEnum):
     MODEL = 3, "the model, tokenizer, adapter or backend cannot be loaded"
     CACHE = 4, "the prompt cache cannot be used"
     TEMPLATE = 5, "the chat template fails or refuses the messages"
-    RESOURCES = 6, "out of memory or disk"
+    RESOURCES = 6, "out of memory or disk, or the history cannot be read"
     LENGTH = 10, "the answer was cut by the token limit, and `--fail-on-length` was given"
+    DIFFERS = 11, "`bench --compare` found a regression, or `stats replay` other tokens"
     INTERRUPTED = 130, "interrupted (SIGINT); what was generated stays printed"
     READER_GONE = 141, "the reader of stdout went away (SIGPIPE)"
     TERMINATED = 143, "terminated (SIGTERM); what was generated stays printed"
@@ -71,6 +72,10 @@ class ResourceError(MlxctlError):
     """Memory or disk is exhausted."""
 
     exit_status = ExitStatus.RESOURCES
+
+
+class HistoryError(ResourceError):
+    """The record of past runs cannot be read or written."""
 
 
 class ReaderGone(MlxctlError):

@@ -1,9 +1,9 @@
 """What a run yields: plain data, so that an engine in another process can send the same."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-SCHEMA = "mlxctl.run/1"
+SCHEMA: Final = "mlxctl.run/1"
 
 Message = dict[str, Any]  # {"role": "user", "content": "…"}, as chat templates take it
 
@@ -45,6 +45,8 @@ class Timing:
     """Figures of a run: seconds, tokens, tokens per second, GB of 1e9 bytes. None is unknown, never zero.
 
     generation_tokens counts the end token, as mlx_lm does; generation_tps is of the tokens after the first.
+    bytes_per_token: what one more token reads at least, weights and caches; ceiling_tps: the rate at which memory
+    delivers that, where its bandwidth was measured.
     """
 
     load_s: float | None = None
@@ -63,6 +65,8 @@ class Timing:
     kv_layers_quantized: int | None = None
     draft_tokens: int | None = None
     draft_accepted: int | None = None
+    bytes_per_token: int | None = None
+    ceiling_tps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

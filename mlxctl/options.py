@@ -32,6 +32,7 @@ class Option:
     upstream: bool
     forbid: tuple[int, ...]
     variable: bool
+    words: bool
     limits: Mapping[str, float]
 
     @property

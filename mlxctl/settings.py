@@ -16,15 +16,16 @@ _SCHEMA_WORDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum"}
 
 
 def opt(flag: str, help: str, *, short: str = "", metavar: str = "", upstream: bool = False,
-        forbid: tuple[int, ...] = (), variable: bool = True, **limits: float) -> Meta:  # fmt: skip
+        forbid: tuple[int, ...] = (), variable: bool = True, words: bool = False, **limits: float) -> Meta:  # fmt: skip
     """Describe one setting.
 
     flag: "--name", "--name/--no-name" for a switch with both ways, "" for a profile-only key.
     upstream: mlx_lm.generate has the flag. forbid: values refused inside the range. variable: MLXCTL_NAME is read.
+    words: what it holds is said to the model, and is not kept anywhere unasked.
     limits: ge, gt, le; they stand in the JSON Schema, and `options.check` applies them.
     """
     row = {"flag": flag, "short": short, "metavar": metavar, "upstream": upstream, "forbid": forbid,
-           "variable": variable, "limits": limits}  # fmt: skip
+           "variable": variable, "words": words, "limits": limits}  # fmt: skip
     schema: dict[str, Any] = {_SCHEMA_WORDS[name]: value for name, value in limits.items()}
     schema |= {"not": {"enum": list(forbid)}} if forbid else {}
     return Meta(description=help, extra={"option": row}, extra_json_schema=schema)
@@ -54,10 +55,11 @@ class Model(Section, frozen=True):
 
 
 class Prompt(Section, frozen=True):
-    system: Annotated[str | None, opt("--system-prompt", "System prompt", metavar="TEXT", upstream=True)] = None
+    system: Annotated[str | None, opt("--system-prompt", "System prompt", metavar="TEXT", upstream=True,
+        words=True)] = None  # fmt: skip
     system_file: Annotated[str | None, opt("--system-file", "System prompt from a file", metavar="PATH")] = None
     prefill_response: Annotated[str | None, opt("--prefill-response", "The answer begins with this text",
-        metavar="TEXT", upstream=True)] = None  # fmt: skip
+        metavar="TEXT", upstream=True, words=True)] = None  # fmt: skip
     files: Annotated[list[str], opt("--file", "Text file that goes before the question", short="-f",
         metavar="PATH")] = []  # fmt: skip
     ignore_chat_template: Annotated[bool, opt("--ignore-chat-template", "Hand the model the bare text",
@@ -146,13 +148,14 @@ class Output(Section, frozen=True):
         "never, json (default: when it is a terminal)")] = "auto"  # fmt: skip
     thinking: Annotated[Literal["show", "hide", "stderr"], opt("--thinking", "Where the model's thinking goes in "
         "text output")] = "show"  # fmt: skip
+    log_text: Annotated[bool, opt("--log-text", "Keep the words of prompt and answer in the history, too")] = False
 
 
 class Request(Section, frozen=True):
     """What belongs to one call and no profile may set."""
 
     prompt: Annotated[str | None, opt("--prompt", "The question ('-' reads stdin)", short="-p", metavar="TEXT",
-        upstream=True, variable=False)] = None  # fmt: skip
+        upstream=True, variable=False, words=True)] = None  # fmt: skip
     messages: Annotated[str | None, opt("--messages", "JSON file with an OpenAI-style message list", metavar="PATH",
         variable=False)] = None  # fmt: skip
     image: Annotated[list[str], opt("--image", "Image for the next placeholder of the prompt", metavar="PATH",
@@ -178,6 +181,7 @@ class Request(Section, frozen=True):
         "limit")] = False  # fmt: skip
     stats_file: Annotated[str | None, opt("--stats-file", "Append the run's figures to this file, a JSON line a run",
         metavar="PATH")] = None  # fmt: skip
+    no_log: Annotated[bool, opt("--no-log/--log", "Leave no record of the run in the history")] = False
 
 
 class Settings(Section, frozen=True):

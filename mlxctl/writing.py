@@ -34,6 +34,14 @@ def replace(path: Path, data: bytes) -> None:
         source.rename(path)
 
 
+def put(path: Path, data: bytes) -> None:
+    """Have a file hold this, whether it is there yet or not. Raises OSError, also where it is no plain file."""
+    try:
+        write_new(path, data)
+    except FileExistsError:
+        replace(path, data)
+
+
 def sync(path: Path) -> None:
     """Have a file, or the names in a folder, on the disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -19,6 +19,8 @@ from mlxctl.chat.keys import Keys
 from mlxctl.chat.screen import Screen
 from mlxctl.errors import ExitStatus, MlxctlError
 from mlxctl.events import Done, Event, Notice, Progress, Token
+from mlxctl.history import bandwidth
+from mlxctl.history.log import Log
 from mlxctl.output import stats
 from mlxctl.settings import Settings
 
@@ -47,6 +49,7 @@ class Chat:
         self.status: int = ExitStatus.OK  # of the process, when the chat is over
         self.draft = ""  # what the next line to edit begins with
         self.keeper = Keeper(screen.say, keep=keep)
+        self._log = Log("chat", self.say_once)
         self._told: set[str] = set()  # what was said already
         self._used = 0  # tokens of the conversation
 
@@ -129,7 +132,7 @@ class Chat:
                     elif isinstance(event, Notice):
                         self.say_once(event.message)
                     else:
-                        done = event
+                        done = bandwidth.with_ceiling(event)
         finally:
             reading.clear()
             view.end()
@@ -156,6 +159,8 @@ class Chat:
             self.screen.show(stats.as_json(done))
         elif wanted == "always" or (wanted == "auto" and self.screen.interactive):
             self.screen.say(stats.short(done)[: self.screen.width - 1])
+        if self.engine.running is not None:
+            self._log.keep(done, self.engine.running, self.resolved.values)
         if self.settings.request.stats_file:
             stats.append(self.settings.request.stats_file, done)
 

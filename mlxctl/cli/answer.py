@@ -13,6 +13,8 @@ from mlxctl.cli.signals import Interrupted, Signals, exit_status
 from mlxctl.cli.streams import divert_prints
 from mlxctl.errors import ExitStatus, MlxctlError, ReaderGone
 from mlxctl.events import Done, Event, Notice, Progress, Token
+from mlxctl.history import bandwidth
+from mlxctl.history.log import Log
 from mlxctl.output import Writer, make_writer, stats
 from mlxctl.profiles import Resolved
 from mlxctl.settings import Settings
@@ -30,7 +32,7 @@ def answer(app: App, resolved: Resolved, ask: Ask) -> int:
     if settings.request.stats_file:
         stats.open_log(settings.request.stats_file).close()  # an hour's answer shall not end with "cannot write"
     divert_prints()
-    session = _Session(app, caching)
+    session = _Session(app, caching, resolved)
     session.signals.install()
     with session.reporting():
         if settings.request.dry_run:
@@ -43,9 +45,11 @@ def answer(app: App, resolved: Resolved, ask: Ask) -> int:
 class _Session:
     """One run and its surroundings."""
 
-    def __init__(self, app: App, caching: Caching) -> None:
+    def __init__(self, app: App, caching: Caching, resolved: Resolved) -> None:
         self.app = app
         self.caching = caching
+        self.resolved = resolved
+        self.log = Log("run", app.say)
         self.settings = settings = caching.settings
         self.bar = PrefillBar(app)
         self.writer: Writer = make_writer(app.stdout, app.stderr, settings)
@@ -78,7 +82,7 @@ class _Session:
             told = False
             for event in events:
                 if isinstance(event, Done):
-                    return event
+                    return bandwidth.with_ceiling(event)
                 if not told and not isinstance(event, Notice):
                     told = True
                     self.caching.tell(engine)
@@ -136,18 +140,20 @@ class _Session:
         return ExitStatus.LENGTH if cut and self.settings.request.fail_on_length else ExitStatus.OK
 
     def _record(self, done: Done | None) -> None:
-        """Say how it went, on stderr and in the stats file."""
-        if done is not None:
-            self._tell(done)
-            if self.settings.request.stats_file:
-                stats.append(self.settings.request.stats_file, done)
+        """Say how it went: on stderr, to the history and in the stats file."""
+        if done is None or self.engine is None or self.engine.running is None:
+            return
+        self._tell(done)
+        self.log.keep(done, self.engine.running, self.resolved.values)
+        if self.settings.request.stats_file:
+            stats.append(self.settings.request.stats_file, done)
 
     def _cut_short(self, signal: str) -> Done | None:
         """What came of the run under way, ended by a signal."""
         if self.engine is None or self.engine.running is None:
             return None
         self.engine.running.interrupt(signal)
-        return self.engine.done(self.engine.running)
+        return bandwidth.with_ceiling(self.engine.done(self.engine.running))
 
     def _tell(self, done: Done) -> None:
         """What the person is told after the answer."""

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from mlxctl.cli.app import App
@@ -64,3 +65,56 @@ class PrefillBar:
             self._bar.add_task("prefill", completed=done, total=total)
             self._drawn = True
             self._bar.start()
+
+
+class BenchBar:
+    """How far a bench is, on stderr when somebody is looking."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._lock = threading.Lock()
+        self._bar: Any = None
+        self._closed = False
+
+    def start(self, total: int) -> None:
+        """Show it, at none of so many measurements."""
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        with self._lock:
+            if self._closed or not self._app.err_is_terminal():
+                return
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            self._bar = Progress(
+                *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
+            )
+            self._bar.add_task("loading", total=total)
+            self._bar.start()
+
+    def update(self, name: str, done: int) -> None:
+        """What is measured now, and how many measurements are done."""
+        with self._lock:
+            if self._bar is not None:
+                self._bar.update(self._bar.task_ids[0], description=name, completed=done)
+
+    def aside(self, write: Callable[[], object]) -> None:
+        """Write to stdout, which may be the same terminal, with the bar out of the way."""
+        with self._lock:
+            if self._bar is not None:
+                self._bar.stop()
+            write()
+            if self._bar is not None:
+                self._bar.start()
+
+    def close(self) -> None:
+        """Take it away, and never show it again."""
+        with self._lock:
+            self._closed = True
+            if self._bar is not None:
+                self._bar.stop()
+                self._bar = None
+
+    def show_cursor(self) -> None:
+        """Undo the one thing that would outlast us, without waiting for anybody."""
+        if self._bar is not None:
+            sys.stderr.write("\x1b[?25h")

@@ -18,6 +18,8 @@ COMMANDS = {
     "generate": "Do what mlx_lm.generate does, flag for flag",
     "chat": "Talk with a model",
     "cache": "Prompts that are processed once and used many times",
+    "stats": "What past runs measured: tables, receipts, comparisons, charts",
+    "bench": "Measure a model over prompt length, generation length and depth",
     "inspect-template": "What the model is handed, and what is wrong with it",
     "doctor": "What may be wrong with this machine and what is set up on it",
     "profile": "Named settings: list, show, write and check them",

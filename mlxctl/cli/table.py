@@ -22,3 +22,9 @@ def table(app: App, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> s
     with console.capture() as capture:
         console.print(drawn)
     return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+
+
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """The text of a table in Markdown."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)

@@ -10,11 +10,12 @@ import msgspec
 
 from mlxctl import rules
 from mlxctl.engine import device, images, kv, kv_compare, prompt
+from mlxctl.engine.bench import Bench, Size, size
 from mlxctl.engine.fingerprint import file_states, fingerprint
 from mlxctl.engine.job import Cancel, Loaded, best, seed_numbers
 from mlxctl.engine.kv import Prefix
 from mlxctl.engine.loader import Say, Source, Weights, go_offline, load_weights, open_source
-from mlxctl.engine.stream import Generation, as_run_error
+from mlxctl.engine.stream import Generation
 from mlxctl.engine.upstream_cache import StoredCache, with_stored
 from mlxctl.errors import CacheError, UsageError
 from mlxctl.events import Done, Event, Message, ModelInfo, Notice
@@ -140,10 +141,8 @@ class Engine:
         if context is not None and len(ids) >= context:
             raise UsageError(f"this has {len(ids)} tokens, the context of {settings.model_id} {context}")
         start = best(prefixes, ids, len(ids), settings) or Prefix([], caches)
-        job = self._loaded.read(settings, start, ids, cancel)
-        self.running = generation = Generation(job)
-        with as_run_error(settings.model_id), device.wired():
-            yield from generation.prefill(job.ids)
+        self.running = generation = Generation(self._loaded.read(settings, start, ids, cancel, messages))
+        yield from generation.reading()
         return None if generation.stop else generation.hand_over()
 
     def render(self, messages: Sequence[Message], settings: Settings | None = None) -> prompt.Rendered:
@@ -170,6 +169,27 @@ class Engine:
     def facts(self) -> ModelFacts:
         """What is known of the model from its config and its caches."""
         return self._weights.facts
+
+    @property
+    def info(self) -> ModelInfo:
+        """Which model this is."""
+        source = self._source
+        return ModelInfo(source.id, str(source.path), source.revision, self._fingerprint, self._weights.dtype)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Of the packages that decide what comes out."""
+        return device.versions()
+
+    @property
+    def device(self) -> str:
+        """What computes, in words."""
+        return device.describe()
+
+    @property
+    def load_s(self) -> float | None:
+        """Seconds that loading took, until an answer has told of them."""
+        return self._load_s
 
     @property
     def fingerprint(self) -> str:
@@ -239,21 +259,30 @@ class Engine:
 
     def done(self, generation: Generation) -> Done:
         """What came of a run that has stopped."""
-        stop = generation.stop or {}
-        settings, weights = generation.job.settings, self._weights
-        source = self._source
+        stop = generation.stop or {"kind": "read"}  # the prompt, and that was all
+        settings = generation.job.settings
         return Done(
             text=generation.text,
             thinking=generation.thinking.rstrip("\n") or None,
             finish_reason=_FINISH.get(stop["kind"], "stop"),
             stop=stop,
             profile=settings.profile,
-            model=ModelInfo(source.id, str(source.path), source.revision, self._fingerprint, weights.dtype),
+            model=self.info,
             seed=generation.job.seed,
             timing=generation.timing(),
-            versions=device.versions(),
-            device=device.describe(),
+            versions=self.versions,
+            device=self.device,
         )
+
+    def bench(self, settings: Settings) -> Bench:
+        """What measures this model. Raises UsageError for a draft model, which is not measured."""
+        if self._weights.draft is not None:
+            raise UsageError("bench measures one model: leave the draft model out (--unset draft_model)")
+        return Bench(self._weights.model, self._weights.touched, self.facts.vocab_size, settings)
+
+    def size(self) -> Size:
+        """How large the model is, and of which kind."""
+        return size(self._weights.model, self._source.config)
 
     def check(self, settings: Settings, say: Say) -> Settings:
         """Settings for one answer, with the model that is loaded, under the same rules. Raises UsageError."""

@@ -26,7 +26,8 @@ class Job:
     seen: those that are; empty for a file of mlx_lm.cache_prompt, which does not tell, so that only their number,
     cached_tokens, is known. snapshot_at: after so many tokens of the prompt a copy of the caches is kept.
     limit: most tokens to generate, -1 for none. keep_space: the answer continues a text, so that a space at its start
-    belongs to it. embeddings: of images, in place of the ids. caches: None leaves them to the library.
+    belongs to it. embeddings: of images, in place of the ids. caches: None leaves them to the library. messages: what
+    the prompt was made of. touched: as in Weights.
     """
 
     model: Any
@@ -49,6 +50,8 @@ class Job:
     keep_space: bool = False
     embeddings: Any | None = None
     logprobs: bool = False
+    messages: Sequence[Message] = ()
+    touched: int | None = None
 
     @property
     def prompt_tokens(self) -> int:
@@ -65,11 +68,12 @@ class Loaded:
     stored: StoredCache | None
     load_s: float | None
 
-    def read(self, settings: Settings, start: Prefix, ids: list[int], cancel: Cancel) -> Job:
+    def read(self, settings: Settings, start: Prefix, ids: list[int], cancel: Cancel,
+             messages: Sequence[Message] = ()) -> Job:  # fmt: skip
         """A job that only processes its prompt, of which `start` is there."""
         return Job(self.weights.model, self.weights.draft, self.source.tokenizer, settings, ids[len(start.ids) :],
                    started=time.perf_counter(), cancel=cancel, load_s=self.load_s, caches=start.caches,
-                   seen=[*start.ids], cached_tokens=len(start.ids))  # fmt: skip
+                   seen=[*start.ids], cached_tokens=len(start.ids), messages=messages)  # fmt: skip
 
     def answer(self, messages: Sequence[Message], settings: Settings, say: Say, *, prefixes: Sequence[Prefix],
                shared: str | None, any_split: bool, cancel: Cancel, logprobs: bool) -> Job:  # fmt: skip
@@ -116,6 +120,8 @@ class Loaded:
             keep_space=rendered.continues and not settings.upstream_rules,
             embeddings=embeddings,
             logprobs=logprobs,
+            messages=messages,
+            touched=weights.touched,
         )
 
     def _start(self, prefixes: Sequence[Prefix], ids: list[int], settings: Settings, any_split: bool) -> "_Start":

@@ -56,6 +56,20 @@ def measure(caches: list[Any]) -> tuple[int, int, int]:
     return size, len(caches), sum(type(part).__name__ == "QuantizedKVCache" for part in single)
 
 
+def held_bytes(caches: list[Any]) -> int:
+    """Bytes of the tokens that caches hold, without the room they keep for more."""
+    return int(sum(part.nbytes * _filled(part) for part in parts(caches) if not part.empty()))
+
+
+def _filled(part: Any) -> float:
+    """The share of its buffers that a cache uses; all, where its kind does not tell."""
+    keys, offset = getattr(part, "keys", None), getattr(part, "offset", None)
+    if keys is None or not isinstance(offset, int):
+        return 1.0
+    room: int = (keys[0] if isinstance(keys, tuple | list) else keys).shape[-2]
+    return min(1.0, (offset - getattr(part, "start_position", 0)) / room)
+
+
 def length(caches: Sequence[Any]) -> int:
     """Tokens that caches hold, 0 where their kind does not tell."""
     return max(offsets(caches), default=0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlxctl.engine import demo, device, kv, sampling
+from mlxctl.engine import demo, device, kv, roofline, sampling
 from mlxctl.errors import MlxctlError, ModelError, ResourceError, UsageError, first_line, is_out_of_memory
 from mlxctl.paths import expand
 from mlxctl.rules import ModelFacts
@@ -36,11 +36,13 @@ class Source:
 
 @dataclass(frozen=True)
 class Weights:
-    """A model in memory. dtype: the type it computes in. folder and the like: where each part came from."""
+    """A model in memory. dtype: the type it computes in. touched: bytes that one token reads of the weights, None where
+    nobody knows. folder and the like: where each part came from."""
 
     model: Any
     draft: Any | None
     dtype: str
+    touched: int | None
     facts: ModelFacts
     folder: Path
     adapter_folder: Path | None
@@ -115,7 +117,8 @@ def load_weights(source: Source, settings: Settings, check: Callable[[ModelFacts
     with _as_model_error(source.id):
         for part in parts:
             _settle(part, options.dtype, say)
-    return Weights(model, draft, device.stored_dtype(model), facts, source.path, adapter_folder, draft_folder)
+    touched = roofline.weight_bytes(model, source.config) if draft is None else None
+    return Weights(model, draft, device.stored_dtype(model), touched, facts, source.path, adapter_folder, draft_folder)
 
 
 def _settle(model: Any, wanted: str, say: Say) -> None:

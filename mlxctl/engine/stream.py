@@ -21,6 +21,7 @@ class _Clock:
     """When things happened, on time.perf_counter."""
 
     prefill: float = 0.0
+    read: float | None = None  # where reading the prompt is all there is to do
     first: float | None = None
     last: float | None = None
 
@@ -43,18 +44,31 @@ class Generation:
     _steps: int = 0
     _fed: int = 0  # of the job's ids, by both models
     _sure: bool = True  # of what the caches hold: not while they are being changed
+    _caches_at_first: int = 0  # bytes that the first token read of them
+    _handed_over: tuple[int | None, int | None, int | None] | None = None  # what the caches measured then
 
     def events(self) -> Iterator[Event]:
         """Prefill, then decode. Raises ResourceError, or MlxctlError when the library gives up."""
-        import mlx.core as mx
-
-        mx.reset_peak_memory()
-        self._clock.prefill = time.perf_counter()
+        self._begin()
         with as_run_error(self.job.settings.model_id), device.wired():
             if self.job.caches is not None and self.job.embeddings is None:
                 yield from self.prefill(self.job.ids[:-1])  # the library takes the last one
             if self.stop is None:
                 yield from self._decode()
+
+    def reading(self) -> Iterator[Progress]:
+        """Process the prompt, and that is all."""
+        self._begin()
+        with as_run_error(self.job.settings.model_id), device.wired():
+            yield from self.prefill(self.job.ids)
+        if self.stop is None:
+            self._clock.read = time.perf_counter()
+
+    def _begin(self) -> None:
+        import mlx.core as mx
+
+        mx.reset_peak_memory()
+        self._clock.prefill = time.perf_counter()
 
     def prefill(self, ids: list[int]) -> Iterator[Progress]:
         """Process tokens of the prompt here rather than in the library: its callback cannot yield, is not called with a
@@ -93,6 +107,7 @@ class Generation:
         if not job.caches or not self._sure or job.embeddings is not None or len(job.seen) != job.cached_tokens:
             return None
         ids = job.ids if self.ids else job.ids[: self._fed]  # it may have ended in the middle of the prompt
+        self._handed_over = self._measure()
         held = kv.reconciled([*job.seen, *ids, *self.ids], [*job.caches])
         job.caches.clear()
         return None if held is None else replace(held, made_under=self._shape)
@@ -109,6 +124,7 @@ class Generation:
         job, clock, now = self.job, self._clock, time.perf_counter()
         decode_s = clock.last - clock.first if clock.first is not None and clock.last is not None else None
         size, layers, quantized = self._measure()
+        told = clock.first or clock.read
         drafting = job.draft is not None
         return Timing(
             load_s=job.load_s,
@@ -116,7 +132,7 @@ class Generation:
             prompt_tokens=job.prompt_tokens,
             cached_tokens=job.cached_tokens,
             prefill_tokens=len(job.ids),
-            prompt_tps=len(job.ids) / (clock.first - clock.prefill) if clock.first is not None else None,
+            prompt_tps=len(job.ids) / (told - clock.prefill) if told is not None and job.ids else None,
             generation_tokens=self.tokens,
             generation_tps=(self.tokens - 1) / decode_s if decode_s and self.tokens > 1 else None,
             decode_s=decode_s if self.tokens > 1 else None,
@@ -127,14 +143,24 @@ class Generation:
             kv_layers_quantized=quantized,
             draft_tokens=self._drafted if drafting else None,
             draft_accepted=self._accepted if drafting else None,
+            bytes_per_token=self._bytes_per_token(),
         )
 
     def interrupt(self, signal: str) -> None:
         """Record that a signal ended the run."""
         self.stop = {"kind": "signal", "signal": signal}
 
+    def _bytes_per_token(self) -> int | None:
+        """What a token of the answer read, at the middle of it."""
+        job = self.job
+        if job.touched is None or not job.caches or self.tokens < 2:
+            return None
+        return job.touched + (self._caches_at_first + kv.held_bytes(job.caches)) // 2
+
     def _measure(self) -> tuple[int | None, int | None, int | None]:
         job = self.job
+        if self._handed_over is not None:
+            return self._handed_over
         if job.caches is None:
             return None, None, None
         size, layers, quantized = kv.measure(job.caches)
@@ -222,7 +248,9 @@ class Generation:
 
     def _count(self, response: Any) -> None:
         self._clock.last = time.perf_counter()
-        self._clock.first = self._clock.first or self._clock.last
+        if self._clock.first is None:
+            self._clock.first = self._clock.last
+            self._caches_at_first = kv.held_bytes(self.job.caches or [])
         if self._round_left == 0:  # a round drafts some tokens and yields those accepted and one of the model's own
             planned = self.job.settings.model.num_draft_tokens
             left = self.job.limit - self.tokens if self.job.limit > 0 else planned

@@ -17,7 +17,7 @@ def line(done: Done) -> str:
         f"{t.prompt_tps:.1f} tok/s" if t.prompt_tps is not None else "",
         f"first token {t.ttft_s:.2f} s" if t.ttft_s is not None else "",
         _count(t.generation_tokens, "token"),
-        f"{t.generation_tps:.1f} tok/s" if t.generation_tps is not None else "",
+        f"{t.generation_tps:.1f} tok/s{_share(done)}" if t.generation_tps is not None else "",
         f"{t.draft_accepted} of {t.draft_tokens} drafted accepted" if t.draft_tokens is not None else "",
         f"{t.kv_layers_quantized} of {t.kv_layers} cache layers quantized" if t.kv_layers_quantized else "",
         f"peak {t.peak_memory_gb:.2f} GB" if t.peak_memory_gb is not None else "",
@@ -64,6 +64,12 @@ def open_log(path: str) -> Any:
         return expand(path).open("ab", buffering=0)
     except OSError as error:
         raise UsageError(f"--stats-file {path}: {os.strerror(error.errno or 0)}") from None
+
+
+def _share(done: Done) -> str:
+    """Which part of the rate that memory allows it was, where that is known."""
+    rate, ceiling = done.timing.generation_tps, done.timing.ceiling_tps
+    return f" ({100 * rate / ceiling:.0f} % of the ceiling)" if rate is not None and ceiling else ""
 
 
 def _count(number: int | None, noun: str) -> str:

@@ -18,8 +18,8 @@ LAYERS = [
     {"options", "paths", "writing", "editor", "terminal", "texts"},
     {"rules"},
     {"profiles", "engine"},
-    {"output", "caches"},
-    {"chat", "doctor"},
+    {"output", "caches", "history"},
+    {"chat", "doctor", "bench"},
     {"cli"},
 ]
 ONLY_IN = {

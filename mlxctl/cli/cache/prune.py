@@ -1,6 +1,5 @@
 """`mlxctl cache prune`."""
 
-import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -8,36 +7,11 @@ from pathlib import Path
 
 import click
 
-from mlxctl import options, texts
+from mlxctl import texts
 from mlxctl.caches import auto, named
 from mlxctl.cli.app import App
+from mlxctl.cli.types import Age, Size
 from mlxctl.errors import CacheError, UsageError
-
-_AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-
-
-class Size(click.ParamType):  # type: ignore[type-arg] # generic only in click 8.5
-    """Bytes: 500000, 500MB, 2.5GB."""
-
-    name = "SIZE"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            return options.size(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class Age(click.ParamType):  # type: ignore[type-arg]
-    """Seconds: 90m, 12h, 30d, 2w."""
-
-    name = "AGE"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = re.fullmatch(r"([0-9]{1,9})([smhdw])", str(value))
-        if not found:
-            self.fail(f"expected an age such as 12h, 30d or 2w, got {value!r}", param, ctx)
-        return int(found[1]) * _AGES[found[2]]
 
 
 @click.command()

@@ -20,7 +20,8 @@ from mlxctl.cli.signals import Interrupted, Signals
 from mlxctl.cli.streams import divert_prints
 from mlxctl.errors import CacheError, ExitStatus, UsageError
 from mlxctl.events import Message, Progress
-from mlxctl.settings import Settings
+from mlxctl.history.log import Log
+from mlxctl.profiles import Resolved
 
 if TYPE_CHECKING:
     from mlxctl.engine.engine import Engine
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 _SECTIONS = ("model", "prompt", "kv")
 _OTHERS = {"generation.prefill_step_size", "request.prompt", "request.messages", "request.chat_template_config",
-           "request.think", "request.escapes", "request.allow_special", "request.offline"}  # fmt: skip
+           "request.think", "request.escapes", "request.allow_special", "request.offline",
+           "request.no_log", "output.log_text"}  # fmt: skip
 _ROWS = [row for row in options.options()
          if (row.section in _SECTIONS and row.key != "prompt.prefill_response") or row.key in _OTHERS]  # fmt: skip
 
@@ -47,15 +49,16 @@ def command(app: App, /, name: str, words: tuple[str, ...], **params: Any) -> in
     named.require_room(path)
     if path.exists() and path.parent != named.folder():
         format.require_cache(path)
-    settings = settle(app, **params).settings
-    parts = inputs.gather(settings, words, app, asks=False)
+    resolved = settle(app, **params)
+    parts = inputs.gather(resolved.settings, words, app, asks=False)
     divert_prints()
-    return _save(app, settings, name, path, parts)
+    return _save(app, resolved, name, path, parts)
 
 
-def _save(app: App, settings: Settings, name: str, path: Path, parts: Parts) -> int:
+def _save(app: App, resolved: Resolved, name: str, path: Path, parts: Parts) -> int:
     from mlxctl.engine.engine import Engine
 
+    settings = resolved.settings
     bar = PrefillBar(app)
     signals = Signals(lambda signal: bar.close(), bar.show_cursor)
     signals.install()
@@ -84,6 +87,8 @@ def _save(app: App, settings: Settings, name: str, path: Path, parts: Parts) -> 
     count = len(prefix.ids)
     app.say(f"cache {called}: {count} tokens in {seconds:.1f} s ({count / seconds:.0f} tok/s), "
             f"{texts.size(size)}{instead}: mlxctl run --cache {name} \"…\"")  # fmt: skip
+    if engine.running is not None:
+        Log("cache save", app.say).keep(engine.done(engine.running), engine.running, resolved.values)
     return ExitStatus.OK
 
 

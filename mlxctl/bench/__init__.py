@@ -1,0 +1,1 @@
+"""Measured sweeps over prompt length, generation length and depth."""

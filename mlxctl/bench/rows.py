@@ -1,0 +1,93 @@
+"""What a bench found: a row a test, in llama-bench's words where they mean the same."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import mean, stdev
+from typing import Any
+
+from mlxctl.engine.bench import Sample, Test
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is measured. model_size: bytes of its weights."""
+
+    model_filename: str
+    model_type: str
+    model_size: int
+    model_n_params: int
+    dtype: str
+    device: str
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One test. *_ns: nanoseconds, *_ts: tokens per second, one sample a repetition; None for what cannot be known.
+
+    bytes_per_token: what a token reads at least; ceiling_ts: the rate at which memory delivers that.
+    """
+
+    subject: Subject
+    test: Test
+    prefill_step_size: int
+    test_time: str
+    samples_ns: list[int]
+    samples_ts: list[float]
+    peak_memory_gb: float
+    bytes_per_token: int | None
+    ceiling_ts: float | None
+
+    @property
+    def avg_ts(self) -> float:
+        return mean(self.samples_ts)
+
+    @property
+    def stddev_ts(self) -> float | None:
+        return stdev(self.samples_ts) if len(self.samples_ts) > 1 else None
+
+    @property
+    def ceiling_share(self) -> float | None:
+        return self.avg_ts / self.ceiling_ts if self.ceiling_ts else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Flat, as JSON types."""
+        spread = round(stdev(self.samples_ns)) if len(self.samples_ns) > 1 else None
+        return {
+            **asdict(self.subject),
+            "test": self.test.name,
+            "n_prompt": self.test.prompt,
+            "n_gen": self.test.generate,
+            "n_depth": self.test.depth,
+            "batch_size": self.test.batch,
+            "kv_bits": self.test.kv_bits,
+            "prefill_step_size": self.prefill_step_size,
+            "test_time": self.test_time,
+            "avg_ns": round(mean(self.samples_ns)),
+            "stddev_ns": spread,
+            "avg_ts": self.avg_ts,
+            "stddev_ts": self.stddev_ts,
+            "samples_ns": self.samples_ns,
+            "samples_ts": self.samples_ts,
+            "peak_memory_gb": self.peak_memory_gb,
+            "bytes_per_token": self.bytes_per_token,
+            "ceiling_ts": self.ceiling_ts,
+            "ceiling_share": self.ceiling_share,
+        }
+
+
+def row(subject: Subject, test: Test, samples: Sequence[Sample], *, step: int, peak: float, bytes_per_token: int | None,
+        bandwidth: float) -> Row:  # fmt: skip
+    """Put samples together. bandwidth: bytes a second."""
+    return Row(
+        subject,
+        test,
+        step,
+        time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        [round(sample.seconds * 1e9) for sample in samples],
+        [test.tokens / sample.seconds for sample in samples],
+        peak,
+        bytes_per_token,
+        bandwidth / bytes_per_token if bytes_per_token else None,
+    )

@@ -1,0 +1,82 @@
+"""Running a bench: the tests of a plan, one measurement after the other."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mlxctl.bench.rows import Row, Subject, row
+from mlxctl.engine.bench import Sample, Test
+from mlxctl.settings import Settings
+
+if TYPE_CHECKING:
+    from mlxctl.engine.bench import Bench
+    from mlxctl.engine.engine import Engine
+
+_WARM_TOKENS = 8  # generated before the clock runs
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured, and how often. delay: seconds of rest before each measurement. together: the tests take turns,
+    so that what changes on the machine meanwhile changes all."""
+
+    tests: Sequence[Test]
+    repetitions: int = 5
+    delay: float = 0.0
+    warmup: bool = True
+    together: bool = False
+
+    @property
+    def measurements(self) -> int:
+        return len(self.tests) * self.repetitions
+
+
+def measure(engine: "Engine", settings: Settings, plan: Plan, bandwidth: float,
+            tell: Callable[[str, int], None]) -> Iterator[Row]:  # fmt: skip
+    """Run the plan; yields a row as soon as its test is done.
+
+    bandwidth: bytes a second. tell: is told of each measurement that begins, and how many are done.
+    Raises UsageError for settings that the model cannot have, ResourceError.
+    """
+    for bits in {test.kv_bits for test in plan.tests}:
+        engine.check(_with_bits(settings, bits), lambda message: None)
+    bench, subject, done = engine.bench(settings), _subject(engine), 0
+    parts = [plan.tests] if plan.together else [[test] for test in plan.tests]
+    for part in parts:
+        samples: dict[Test, list[Sample]] = {test: [] for test in part}
+        for test in part:
+            tell(test.name, done)
+            if plan.warmup:
+                bench.measure(replace(test, generate=min(test.generate, _WARM_TOKENS)))
+        with bench.peak_memory() as peak:
+            for _ in range(plan.repetitions):
+                for test in part:
+                    tell(test.name, done)
+                    time.sleep(plan.delay)
+                    samples[test].append(bench.measure(test))
+                    done += 1
+        yield from (_row(bench, subject, settings, test, samples[test], peak[0], bandwidth) for test in part)
+
+
+def beyond(tests: Sequence[Test], context: int | None) -> list[Test]:
+    """The tests that are longer than the context a model was made for."""
+    return [test for test in tests if context is not None and test.depth + test.prompt + test.generate > context]
+
+
+def _row(bench: "Bench", subject: Subject, settings: Settings, test: Test, samples: Sequence[Sample], peak: float,
+         bandwidth: float) -> Row:  # fmt: skip
+    needed = bench.bytes_per_token(test, samples[0])
+    step = settings.generation.prefill_step_size
+    return row(subject, test, samples, step=step, peak=peak, bytes_per_token=needed, bandwidth=bandwidth)
+
+
+def _with_bits(settings: Settings, bits: int | None) -> Settings:
+    return msgspec.structs.replace(settings, kv=msgspec.structs.replace(settings.kv, kv_bits=bits))
+
+
+def _subject(engine: "Engine") -> Subject:
+    size, info = engine.size(), engine.info
+    return Subject(info.id, size.type, size.bytes, size.parameters, info.dtype, engine.device, engine.versions)

@@ -1,0 +1,1 @@
+"""What past runs measured: a record a run, and what is drawn from them."""

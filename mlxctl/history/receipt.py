@@ -1,0 +1,56 @@
+"""A run's receipt: what made the answer what it is, so that it can be told, compared and made again."""
+
+import hashlib
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from mlxctl import options
+from mlxctl.history.record import Receipt, Setting
+from mlxctl.profiles.values import Value
+from mlxctl.settings import Settings
+
+if TYPE_CHECKING:
+    from mlxctl.engine.stream import Generation
+
+
+def of_run(generation: "Generation", asked: Mapping[str, Value]) -> Receipt:
+    """Of an answer, or of a prompt that was read. asked: the settings as they were asked for, with their origins."""
+    job = generation.job
+    known = len(job.seen) == job.cached_tokens  # a file of mlx_lm.cache_prompt does not tell its tokens
+    words = job.settings.output.log_text
+    return Receipt(
+        settings=settings(job.settings, asked),
+        prompt_hash=hash_of([*job.seen, *job.ids]) if known else None,
+        answer_hash=hash_of(generation.ids),
+        messages=[dict(message) for message in job.messages] if words else UNSET,
+        ids=list(generation.ids) if words else UNSET,
+    )
+
+
+def settings(used: Settings, asked: Mapping[str, Value]) -> dict[str, Setting]:
+    """What a run used, by key: a prompt cache may have changed what was asked for."""
+    return dict(_settings(used, asked))
+
+
+def hash_of(ids: Sequence[int]) -> str:
+    """Tells two lists of token ids apart."""
+    return "sha256:" + hashlib.sha256(array("I", ids).tobytes()).hexdigest()
+
+
+def _settings(used: Settings, asked: Mapping[str, Value]) -> Iterator[tuple[str, Setting]]:
+    effective = msgspec.to_builtins(used)
+    for row in options.options():
+        value = effective[row.section][row.name]
+        secret = row.words and value is not None and not used.output.log_text
+        yield row.key, Setting(_origin(asked.get(row.key), value), UNSET if secret else value)
+    for name, value in used.template.items():
+        yield f"template.{name}", Setting(_origin(asked.get(f"template.{name}"), value), value)
+
+
+def _origin(asked: Value | None, value: Any) -> str:
+    same = asked is not None and msgspec.to_builtins(asked.value) == value
+    return asked.origin if asked is not None and same else "the run"
