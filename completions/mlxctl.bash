@@ -226,7 +226,7 @@ _mlxctl_sessions() {
     done
 }
 
-_mlxctl_keys() { _mlxctl_add path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start name auto max_bytes on_full markdown format stats thinking model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start cache.name cache.auto cache.max_bytes chat.on_full chat.markdown output.format output.stats output.thinking; }
+_mlxctl_keys() { _mlxctl_add path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start name auto max_bytes on_full markdown format stats thinking log_text model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start cache.name cache.auto cache.max_bytes chat.on_full chat.markdown output.format output.stats output.thinking output.log_text; }
 
 _mlxctl_paths() { _mlxctl_files ''; }
 
@@ -252,10 +252,13 @@ _mlxctl_commands() {
     commands=
     case "$1" in
     '')
-        commands='run generate chat cache inspect-template doctor profile completion'
+        commands='run generate chat cache stats bench inspect-template doctor profile completion'
         ;;
     cache)
         commands='save load list info verify explain rm prune'
+        ;;
+    stats)
+        commands='show replay compare plot prune'
         ;;
     profile)
         commands='list show new edit validate path schema'
@@ -278,10 +281,10 @@ _mlxctl_flags() {
             --xtc-threshold --seed --repetition-penalty --repetition-context-size --presence-penalty
             --presence-context-size --frequency-penalty --frequency-context-size --logit-bias --ban -m
             --max-tokens --stop --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start
-            --cache --auto-cache --no-auto-cache --cache-max-bytes --format --stats --no-stats --thinking -p
-            --prompt --messages --image --prompt-cache-file --cache-update --chat-template-config --think
-            --no-think --escapes --allow-special --verbose --dry-run --offline --no-offline --fail-on-length
-            --no-fail-on-length --stats-file -h --help'
+            --cache --auto-cache --no-auto-cache --cache-max-bytes --format --stats --no-stats --thinking
+            --log-text --no-log-text -p --prompt --messages --image --prompt-cache-file --cache-update
+            --chat-template-config --think --no-think --escapes --allow-special --verbose --dry-run --offline
+            --no-offline --fail-on-length --no-fail-on-length --stats-file --no-log --log -h --help'
         ;;
     generate)
         flags='-h --help --model --adapter-path --trust-remote-code --extra-eos-token --quantize-activations -qa
@@ -301,8 +304,8 @@ _mlxctl_flags() {
             --repetition-context-size --presence-penalty --presence-context-size --frequency-penalty
             --frequency-context-size --logit-bias --ban -m --max-tokens --stop --prefill-step-size --max-kv-size
             --kv-bits --kv-group-size --quantized-kv-start --on-full --markdown --no-markdown --stats --no-stats
-            --thinking --image --chat-template-config --think --no-think --allow-special --offline --no-offline
-            --stats-file -h --help'
+            --thinking --log-text --no-log-text --image --chat-template-config --think --no-think
+            --allow-special --offline --no-offline --stats-file --no-log --log -h --help'
         ;;
     cache)
         flags='-h --help'
@@ -312,9 +315,9 @@ _mlxctl_flags() {
             --extra-eos-token -qa --quantize-activations --no-quantize-activations --draft-model
             --num-draft-tokens --dtype --system-prompt --system-file -f --file --ignore-chat-template
             --no-ignore-chat-template --use-default-chat-template --no-use-default-chat-template
-            --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start -p --prompt
-            --messages --chat-template-config --think --no-think --escapes --allow-special --offline
-            --no-offline -h --help'
+            --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start --log-text
+            --no-log-text -p --prompt --messages --chat-template-config --think --no-think --escapes
+            --allow-special --offline --no-offline --no-log --log -h --help'
         ;;
     cache/load)
         flags='-P --profile --unset --model --revision --adapter-path --trust-remote-code --no-trust-remote-code
@@ -325,10 +328,10 @@ _mlxctl_flags() {
             --xtc-threshold --seed --repetition-penalty --repetition-context-size --presence-penalty
             --presence-context-size --frequency-penalty --frequency-context-size --logit-bias --ban -m
             --max-tokens --stop --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start
-            --auto-cache --no-auto-cache --cache-max-bytes --format --stats --no-stats --thinking -p --prompt
-            --messages --image --cache-update --chat-template-config --think --no-think --escapes
-            --allow-special --verbose --dry-run --offline --no-offline --fail-on-length --no-fail-on-length
-            --stats-file -h --help'
+            --auto-cache --no-auto-cache --cache-max-bytes --format --stats --no-stats --thinking --log-text
+            --no-log-text -p --prompt --messages --image --cache-update --chat-template-config --think
+            --no-think --escapes --allow-special --verbose --dry-run --offline --no-offline --fail-on-length
+            --no-fail-on-length --stats-file --no-log --log -h --help'
         ;;
     cache/list)
         flags='-P --profile --format -h --help'
@@ -353,6 +356,32 @@ _mlxctl_flags() {
         ;;
     cache/prune)
         flags='--max-bytes --older-than -h --help'
+        ;;
+    stats)
+        flags='--model --profile --since --last --runs --format --explain -h --help'
+        ;;
+    stats/show)
+        flags='--format --all -h --help'
+        ;;
+    stats/replay)
+        flags='--format --system-prompt --prefill-response -p --prompt --messages --offline --no-offline -h
+            --help'
+        ;;
+    stats/compare)
+        flags='--format -h --help'
+        ;;
+    stats/plot)
+        flags='--model --profile --since --last -o --output -h --help'
+        ;;
+    stats/prune)
+        flags='--older-than --keep -h --help'
+        ;;
+    bench)
+        flags='-P --profile --unset -p --n-prompt -n --n-gen -d --n-depth -b --batch-size --kv-bits -r
+            --repetitions --delay --warmup --no-warmup --exercise -o --output --compare --explain --model
+            --revision --adapter-path --trust-remote-code --no-trust-remote-code -qa --quantize-activations
+            --no-quantize-activations --dtype --prefill-step-size --max-kv-size --kv-group-size
+            --quantized-kv-start --offline --no-offline --no-log --log -h --help'
         ;;
     inspect-template)
         flags='--tokens --raw --diff --arguments --lint --strict --turns --format -P --profile --unset --model
@@ -381,7 +410,7 @@ _mlxctl_flags() {
             --presence-context-size --frequency-penalty --frequency-context-size --logit-bias --ban -m
             --max-tokens --stop --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start
             --cache --auto-cache --no-auto-cache --cache-max-bytes --on-full --markdown --no-markdown --stats
-            --no-stats --thinking -h --help'
+            --no-stats --thinking --log-text --no-log-text -h --help'
         ;;
     profile/new)
         flags='--from --description --user -h --help'
@@ -650,6 +679,71 @@ _mlxctl_flag_value() {
         ;;
     cache/prune/--max-bytes | cache/prune/--older-than)
         value='nothing'
+        ;;
+    stats/--model | stats/--since | stats/--last)
+        value='nothing'
+        ;;
+    stats/--profile)
+        value='profiles'
+        ;;
+    stats/--format)
+        value='words table json jsonl csv markdown'
+        ;;
+    stats/show/--format)
+        value='words text json'
+        ;;
+    stats/replay/--format)
+        value='words text json'
+        ;;
+    stats/replay/--system-prompt | stats/replay/--prefill-response | stats/replay/-p | stats/replay/--prompt)
+        value='nothing'
+        ;;
+    stats/replay/--messages)
+        value='paths'
+        ;;
+    stats/compare/--format)
+        value='words table json markdown'
+        ;;
+    stats/plot/--model | stats/plot/--since | stats/plot/--last)
+        value='nothing'
+        ;;
+    stats/plot/--profile)
+        value='profiles'
+        ;;
+    stats/plot/-o | stats/plot/--output)
+        value='paths'
+        ;;
+    stats/prune/--older-than | stats/prune/--keep)
+        value='nothing'
+        ;;
+    bench/-P | bench/--profile)
+        value='profiles'
+        ;;
+    bench/--unset)
+        value='keys'
+        ;;
+    bench/-p | bench/--n-prompt | bench/-n | bench/--n-gen | bench/-d | bench/--n-depth | bench/-b | \
+        bench/--batch-size | bench/--kv-bits | bench/-r | bench/--repetitions | bench/--delay | bench/--revision \
+        | bench/--prefill-step-size | bench/--max-kv-size | bench/--quantized-kv-start)
+        value='nothing'
+        ;;
+    bench/-o | bench/--output)
+        value='words md json jsonl csv'
+        ;;
+    bench/--compare)
+        value='paths'
+        ;;
+    bench/--model)
+        value='models'
+        ;;
+    bench/--adapter-path)
+        value='folders'
+        ;;
+    bench/--dtype)
+        value='words auto native float32 float16 bfloat16'
+        ;;
+    bench/--kv-group-size)
+        value='words 32 64 128'
         ;;
     inspect-template/--diff | inspect-template/--turns | inspect-template/--revision | \
         inspect-template/--extra-eos-token | inspect-template/--system-prompt | \

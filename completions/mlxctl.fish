@@ -131,13 +131,13 @@ function __mlxctl_sessions
 end
 
 function __mlxctl_keys
-    string split ' ' 'path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start name auto max_bytes on_full markdown format stats thinking model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start cache.name cache.auto cache.max_bytes chat.on_full chat.markdown output.format output.stats output.thinking'
+    string split ' ' 'path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start name auto max_bytes on_full markdown format stats thinking log_text model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start cache.name cache.auto cache.max_bytes chat.on_full chat.markdown output.format output.stats output.thinking output.log_text'
 end
 
 # The commands, made from the program
 
-set -g __mlxctl_commands 'run' 'generate' 'chat' 'cache' 'inspect-template' 'doctor' 'profile' 'completion' 'cache save' 'cache load' 'cache list' 'cache info' 'cache verify' 'cache explain' 'cache rm' 'cache prune' 'profile list' 'profile show' 'profile new' 'profile edit' 'profile validate' 'profile path' 'profile schema'
-set -g __mlxctl_with_value 'run -P' 'run --profile' 'run --unset' 'run --save-profile' 'run --model' 'run --revision' 'run --adapter-path' 'run --extra-eos-token' 'run --draft-model' 'run --num-draft-tokens' 'run --dtype' 'run --system-prompt' 'run --system-file' 'run --prefill-response' 'run -f' 'run --file' 'run --temp' 'run --top-p' 'run --min-p' 'run --min-tokens-to-keep' 'run --top-k' 'run --xtc-probability' 'run --xtc-threshold' 'run --seed' 'run --repetition-penalty' 'run --repetition-context-size' 'run --presence-penalty' 'run --presence-context-size' 'run --frequency-penalty' 'run --frequency-context-size' 'run --logit-bias' 'run --ban' 'run -m' 'run --max-tokens' 'run --stop' 'run --prefill-step-size' 'run --max-kv-size' 'run --kv-bits' 'run --kv-group-size' 'run --quantized-kv-start' 'run --cache' 'run --cache-max-bytes' 'run --format' 'run --thinking' 'run -p' 'run --prompt' 'run --messages' 'run --image' 'run --prompt-cache-file' 'run --chat-template-config' 'run --verbose' 'run --stats-file' 'generate --model' 'generate --adapter-path' 'generate --extra-eos-token' 'generate --draft-model' 'generate --num-draft-tokens' 'generate --system-prompt' 'generate --prefill-response' 'generate --temp' 'generate --top-p' 'generate --min-p' 'generate --min-tokens-to-keep' 'generate --top-k' 'generate --xtc-probability' 'generate --xtc-threshold' 'generate --seed' 'generate --max-tokens' 'generate -m' 'generate --prefill-step-size' 'generate --max-kv-size' 'generate --kv-bits' 'generate --kv-group-size' 'generate --quantized-kv-start' 'generate --prompt' 'generate -p' 'generate --image' 'generate --prompt-cache-file' 'generate --chat-template-config' 'generate --verbose' 'generate -P' 'generate --profile' 'chat -P' 'chat --profile' 'chat --unset' 'chat --session' 'chat --model' 'chat --revision' 'chat --adapter-path' 'chat --extra-eos-token' 'chat --draft-model' 'chat --num-draft-tokens' 'chat --dtype' 'chat --system-prompt' 'chat --system-file' 'chat --prefill-response' 'chat -f' 'chat --file' 'chat --temp' 'chat --top-p' 'chat --min-p' 'chat --min-tokens-to-keep' 'chat --top-k' 'chat --xtc-probability' 'chat --xtc-threshold' 'chat --seed' 'chat --repetition-penalty' 'chat --repetition-context-size' 'chat --presence-penalty' 'chat --presence-context-size' 'chat --frequency-penalty' 'chat --frequency-context-size' 'chat --logit-bias' 'chat --ban' 'chat -m' 'chat --max-tokens' 'chat --stop' 'chat --prefill-step-size' 'chat --max-kv-size' 'chat --kv-bits' 'chat --kv-group-size' 'chat --quantized-kv-start' 'chat --on-full' 'chat --thinking' 'chat --image' 'chat --chat-template-config' 'chat --stats-file' 'cache save -P' 'cache save --profile' 'cache save --unset' 'cache save --model' 'cache save --revision' 'cache save --adapter-path' 'cache save --extra-eos-token' 'cache save --draft-model' 'cache save --num-draft-tokens' 'cache save --dtype' 'cache save --system-prompt' 'cache save --system-file' 'cache save -f' 'cache save --file' 'cache save --prefill-step-size' 'cache save --max-kv-size' 'cache save --kv-bits' 'cache save --kv-group-size' 'cache save --quantized-kv-start' 'cache save -p' 'cache save --prompt' 'cache save --messages' 'cache save --chat-template-config' 'cache load -P' 'cache load --profile' 'cache load --unset' 'cache load --model' 'cache load --revision' 'cache load --adapter-path' 'cache load --extra-eos-token' 'cache load --draft-model' 'cache load --num-draft-tokens' 'cache load --dtype' 'cache load --system-prompt' 'cache load --system-file' 'cache load --prefill-response' 'cache load -f' 'cache load --file' 'cache load --temp' 'cache load --top-p' 'cache load --min-p' 'cache load --min-tokens-to-keep' 'cache load --top-k' 'cache load --xtc-probability' 'cache load --xtc-threshold' 'cache load --seed' 'cache load --repetition-penalty' 'cache load --repetition-context-size' 'cache load --presence-penalty' 'cache load --presence-context-size' 'cache load --frequency-penalty' 'cache load --frequency-context-size' 'cache load --logit-bias' 'cache load --ban' 'cache load -m' 'cache load --max-tokens' 'cache load --stop' 'cache load --prefill-step-size' 'cache load --max-kv-size' 'cache load --kv-bits' 'cache load --kv-group-size' 'cache load --quantized-kv-start' 'cache load --cache-max-bytes' 'cache load --format' 'cache load --thinking' 'cache load -p' 'cache load --prompt' 'cache load --messages' 'cache load --image' 'cache load --chat-template-config' 'cache load --verbose' 'cache load --stats-file' 'cache list -P' 'cache list --profile' 'cache list --format' 'cache info --format' 'cache explain -P' 'cache explain --profile' 'cache explain --unset' 'cache explain --model' 'cache explain --revision' 'cache explain --adapter-path' 'cache explain --extra-eos-token' 'cache explain --draft-model' 'cache explain --num-draft-tokens' 'cache explain --dtype' 'cache explain --system-prompt' 'cache explain --system-file' 'cache explain --prefill-response' 'cache explain -f' 'cache explain --file' 'cache explain --max-kv-size' 'cache explain --kv-bits' 'cache explain --kv-group-size' 'cache explain --quantized-kv-start' 'cache explain -p' 'cache explain --prompt' 'cache explain --messages' 'cache explain --chat-template-config' 'cache prune --max-bytes' 'cache prune --older-than' 'inspect-template --diff' 'inspect-template --turns' 'inspect-template --format' 'inspect-template -P' 'inspect-template --profile' 'inspect-template --unset' 'inspect-template --model' 'inspect-template --revision' 'inspect-template --extra-eos-token' 'inspect-template --system-prompt' 'inspect-template --system-file' 'inspect-template --prefill-response' 'inspect-template -f' 'inspect-template --file' 'inspect-template -p' 'inspect-template --prompt' 'inspect-template --messages' 'inspect-template --chat-template-config' 'doctor --format' 'doctor -P' 'doctor --profile' 'doctor --unset' 'doctor --model' 'doctor --revision' 'doctor --extra-eos-token' 'profile list --format' 'profile show --format' 'profile show -P' 'profile show --profile' 'profile show --unset' 'profile show --model' 'profile show --revision' 'profile show --adapter-path' 'profile show --extra-eos-token' 'profile show --draft-model' 'profile show --num-draft-tokens' 'profile show --dtype' 'profile show --system-prompt' 'profile show --system-file' 'profile show --prefill-response' 'profile show -f' 'profile show --file' 'profile show --temp' 'profile show --top-p' 'profile show --min-p' 'profile show --min-tokens-to-keep' 'profile show --top-k' 'profile show --xtc-probability' 'profile show --xtc-threshold' 'profile show --seed' 'profile show --repetition-penalty' 'profile show --repetition-context-size' 'profile show --presence-penalty' 'profile show --presence-context-size' 'profile show --frequency-penalty' 'profile show --frequency-context-size' 'profile show --logit-bias' 'profile show --ban' 'profile show -m' 'profile show --max-tokens' 'profile show --stop' 'profile show --prefill-step-size' 'profile show --max-kv-size' 'profile show --kv-bits' 'profile show --kv-group-size' 'profile show --quantized-kv-start' 'profile show --cache' 'profile show --cache-max-bytes' 'profile show --on-full' 'profile show --thinking' 'profile new --from' 'profile new --description'
+set -g __mlxctl_commands 'run' 'generate' 'chat' 'cache' 'stats' 'bench' 'inspect-template' 'doctor' 'profile' 'completion' 'cache save' 'cache load' 'cache list' 'cache info' 'cache verify' 'cache explain' 'cache rm' 'cache prune' 'stats show' 'stats replay' 'stats compare' 'stats plot' 'stats prune' 'profile list' 'profile show' 'profile new' 'profile edit' 'profile validate' 'profile path' 'profile schema'
+set -g __mlxctl_with_value 'run -P' 'run --profile' 'run --unset' 'run --save-profile' 'run --model' 'run --revision' 'run --adapter-path' 'run --extra-eos-token' 'run --draft-model' 'run --num-draft-tokens' 'run --dtype' 'run --system-prompt' 'run --system-file' 'run --prefill-response' 'run -f' 'run --file' 'run --temp' 'run --top-p' 'run --min-p' 'run --min-tokens-to-keep' 'run --top-k' 'run --xtc-probability' 'run --xtc-threshold' 'run --seed' 'run --repetition-penalty' 'run --repetition-context-size' 'run --presence-penalty' 'run --presence-context-size' 'run --frequency-penalty' 'run --frequency-context-size' 'run --logit-bias' 'run --ban' 'run -m' 'run --max-tokens' 'run --stop' 'run --prefill-step-size' 'run --max-kv-size' 'run --kv-bits' 'run --kv-group-size' 'run --quantized-kv-start' 'run --cache' 'run --cache-max-bytes' 'run --format' 'run --thinking' 'run -p' 'run --prompt' 'run --messages' 'run --image' 'run --prompt-cache-file' 'run --chat-template-config' 'run --verbose' 'run --stats-file' 'generate --model' 'generate --adapter-path' 'generate --extra-eos-token' 'generate --draft-model' 'generate --num-draft-tokens' 'generate --system-prompt' 'generate --prefill-response' 'generate --temp' 'generate --top-p' 'generate --min-p' 'generate --min-tokens-to-keep' 'generate --top-k' 'generate --xtc-probability' 'generate --xtc-threshold' 'generate --seed' 'generate --max-tokens' 'generate -m' 'generate --prefill-step-size' 'generate --max-kv-size' 'generate --kv-bits' 'generate --kv-group-size' 'generate --quantized-kv-start' 'generate --prompt' 'generate -p' 'generate --image' 'generate --prompt-cache-file' 'generate --chat-template-config' 'generate --verbose' 'generate -P' 'generate --profile' 'chat -P' 'chat --profile' 'chat --unset' 'chat --session' 'chat --model' 'chat --revision' 'chat --adapter-path' 'chat --extra-eos-token' 'chat --draft-model' 'chat --num-draft-tokens' 'chat --dtype' 'chat --system-prompt' 'chat --system-file' 'chat --prefill-response' 'chat -f' 'chat --file' 'chat --temp' 'chat --top-p' 'chat --min-p' 'chat --min-tokens-to-keep' 'chat --top-k' 'chat --xtc-probability' 'chat --xtc-threshold' 'chat --seed' 'chat --repetition-penalty' 'chat --repetition-context-size' 'chat --presence-penalty' 'chat --presence-context-size' 'chat --frequency-penalty' 'chat --frequency-context-size' 'chat --logit-bias' 'chat --ban' 'chat -m' 'chat --max-tokens' 'chat --stop' 'chat --prefill-step-size' 'chat --max-kv-size' 'chat --kv-bits' 'chat --kv-group-size' 'chat --quantized-kv-start' 'chat --on-full' 'chat --thinking' 'chat --image' 'chat --chat-template-config' 'chat --stats-file' 'cache save -P' 'cache save --profile' 'cache save --unset' 'cache save --model' 'cache save --revision' 'cache save --adapter-path' 'cache save --extra-eos-token' 'cache save --draft-model' 'cache save --num-draft-tokens' 'cache save --dtype' 'cache save --system-prompt' 'cache save --system-file' 'cache save -f' 'cache save --file' 'cache save --prefill-step-size' 'cache save --max-kv-size' 'cache save --kv-bits' 'cache save --kv-group-size' 'cache save --quantized-kv-start' 'cache save -p' 'cache save --prompt' 'cache save --messages' 'cache save --chat-template-config' 'cache load -P' 'cache load --profile' 'cache load --unset' 'cache load --model' 'cache load --revision' 'cache load --adapter-path' 'cache load --extra-eos-token' 'cache load --draft-model' 'cache load --num-draft-tokens' 'cache load --dtype' 'cache load --system-prompt' 'cache load --system-file' 'cache load --prefill-response' 'cache load -f' 'cache load --file' 'cache load --temp' 'cache load --top-p' 'cache load --min-p' 'cache load --min-tokens-to-keep' 'cache load --top-k' 'cache load --xtc-probability' 'cache load --xtc-threshold' 'cache load --seed' 'cache load --repetition-penalty' 'cache load --repetition-context-size' 'cache load --presence-penalty' 'cache load --presence-context-size' 'cache load --frequency-penalty' 'cache load --frequency-context-size' 'cache load --logit-bias' 'cache load --ban' 'cache load -m' 'cache load --max-tokens' 'cache load --stop' 'cache load --prefill-step-size' 'cache load --max-kv-size' 'cache load --kv-bits' 'cache load --kv-group-size' 'cache load --quantized-kv-start' 'cache load --cache-max-bytes' 'cache load --format' 'cache load --thinking' 'cache load -p' 'cache load --prompt' 'cache load --messages' 'cache load --image' 'cache load --chat-template-config' 'cache load --verbose' 'cache load --stats-file' 'cache list -P' 'cache list --profile' 'cache list --format' 'cache info --format' 'cache explain -P' 'cache explain --profile' 'cache explain --unset' 'cache explain --model' 'cache explain --revision' 'cache explain --adapter-path' 'cache explain --extra-eos-token' 'cache explain --draft-model' 'cache explain --num-draft-tokens' 'cache explain --dtype' 'cache explain --system-prompt' 'cache explain --system-file' 'cache explain --prefill-response' 'cache explain -f' 'cache explain --file' 'cache explain --max-kv-size' 'cache explain --kv-bits' 'cache explain --kv-group-size' 'cache explain --quantized-kv-start' 'cache explain -p' 'cache explain --prompt' 'cache explain --messages' 'cache explain --chat-template-config' 'cache prune --max-bytes' 'cache prune --older-than' 'stats --model' 'stats --profile' 'stats --since' 'stats --last' 'stats --format' 'stats show --format' 'stats replay --format' 'stats replay --system-prompt' 'stats replay --prefill-response' 'stats replay -p' 'stats replay --prompt' 'stats replay --messages' 'stats compare --format' 'stats plot --model' 'stats plot --profile' 'stats plot --since' 'stats plot --last' 'stats plot -o' 'stats plot --output' 'stats prune --older-than' 'stats prune --keep' 'bench -P' 'bench --profile' 'bench --unset' 'bench -p' 'bench --n-prompt' 'bench -n' 'bench --n-gen' 'bench -d' 'bench --n-depth' 'bench -b' 'bench --batch-size' 'bench --kv-bits' 'bench -r' 'bench --repetitions' 'bench --delay' 'bench -o' 'bench --output' 'bench --compare' 'bench --model' 'bench --revision' 'bench --adapter-path' 'bench --dtype' 'bench --prefill-step-size' 'bench --max-kv-size' 'bench --kv-group-size' 'bench --quantized-kv-start' 'inspect-template --diff' 'inspect-template --turns' 'inspect-template --format' 'inspect-template -P' 'inspect-template --profile' 'inspect-template --unset' 'inspect-template --model' 'inspect-template --revision' 'inspect-template --extra-eos-token' 'inspect-template --system-prompt' 'inspect-template --system-file' 'inspect-template --prefill-response' 'inspect-template -f' 'inspect-template --file' 'inspect-template -p' 'inspect-template --prompt' 'inspect-template --messages' 'inspect-template --chat-template-config' 'doctor --format' 'doctor -P' 'doctor --profile' 'doctor --unset' 'doctor --model' 'doctor --revision' 'doctor --extra-eos-token' 'profile list --format' 'profile show --format' 'profile show -P' 'profile show --profile' 'profile show --unset' 'profile show --model' 'profile show --revision' 'profile show --adapter-path' 'profile show --extra-eos-token' 'profile show --draft-model' 'profile show --num-draft-tokens' 'profile show --dtype' 'profile show --system-prompt' 'profile show --system-file' 'profile show --prefill-response' 'profile show -f' 'profile show --file' 'profile show --temp' 'profile show --top-p' 'profile show --min-p' 'profile show --min-tokens-to-keep' 'profile show --top-k' 'profile show --xtc-probability' 'profile show --xtc-threshold' 'profile show --seed' 'profile show --repetition-penalty' 'profile show --repetition-context-size' 'profile show --presence-penalty' 'profile show --presence-context-size' 'profile show --frequency-penalty' 'profile show --frequency-context-size' 'profile show --logit-bias' 'profile show --ban' 'profile show -m' 'profile show --max-tokens' 'profile show --stop' 'profile show --prefill-step-size' 'profile show --max-kv-size' 'profile show --kv-bits' 'profile show --kv-group-size' 'profile show --quantized-kv-start' 'profile show --cache' 'profile show --cache-max-bytes' 'profile show --on-full' 'profile show --thinking' 'profile new --from' 'profile new --description'
 
 complete -c mlxctl -e
 complete -c mlxctl -f
@@ -147,6 +147,8 @@ complete -c mlxctl -n "__mlxctl_at '' 0" -a run -d 'Answer one prompt, streamed'
 complete -c mlxctl -n "__mlxctl_at '' 0" -a generate -d 'Do what mlx_lm.generate does, flag for flag'
 complete -c mlxctl -n "__mlxctl_at '' 0" -a chat -d 'Talk with a model'
 complete -c mlxctl -n "__mlxctl_at '' 0" -a cache -d 'Prompts that are processed once and used many times'
+complete -c mlxctl -n "__mlxctl_at '' 0" -a stats -d 'What past runs measured: tables, receipts, comparisons, charts'
+complete -c mlxctl -n "__mlxctl_at '' 0" -a bench -d 'Measure a model over prompt length, generation length and depth'
 complete -c mlxctl -n "__mlxctl_at '' 0" -a inspect-template -d 'What the model is handed, and what is wrong with it'
 complete -c mlxctl -n "__mlxctl_at '' 0" -a doctor -d 'What may be wrong with this machine and what is set up on it'
 complete -c mlxctl -n "__mlxctl_at '' 0" -a profile -d 'Named settings: list, show, write and check them'
@@ -209,6 +211,8 @@ complete -c mlxctl -n "__mlxctl_at 'run'" -l stats -f -a 'auto always never json
 complete -c mlxctl -n "__mlxctl_at 'run'; and __mlxctl_after --stats" -f -a 'auto always never json'
 complete -c mlxctl -n "__mlxctl_at 'run'" -l no-stats -d 'No timing on stderr'
 complete -c mlxctl -n "__mlxctl_at 'run'" -l thinking -r -f -a 'show hide stderr' -d 'Where the model\'s thinking goes in text output'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l log-text -d 'Keep the words of prompt and answer in the history, too'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l no-log-text -d 'Undo --log-text'
 complete -c mlxctl -n "__mlxctl_at 'run'" -s p -l prompt -r -f -d 'The question (\'-\' reads stdin)'
 complete -c mlxctl -n "__mlxctl_at 'run'" -l messages -r -F -d 'JSON file with an OpenAI-style message list'
 complete -c mlxctl -n "__mlxctl_at 'run'" -l image -r -F -d 'Image for the next placeholder of the prompt'
@@ -226,6 +230,8 @@ complete -c mlxctl -n "__mlxctl_at 'run'" -l no-offline -d 'Undo --offline'
 complete -c mlxctl -n "__mlxctl_at 'run'" -l fail-on-length -d 'Exit with 10 when the answer was cut by the token limit'
 complete -c mlxctl -n "__mlxctl_at 'run'" -l no-fail-on-length -d 'Undo --fail-on-length'
 complete -c mlxctl -n "__mlxctl_at 'run'" -l stats-file -r -F -d 'Append the run\'s figures to this file, a JSON line a run'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l no-log -d 'Leave no record of the run in the history'
+complete -c mlxctl -n "__mlxctl_at 'run'" -l log -d 'Undo --no-log'
 complete -c mlxctl -n "__mlxctl_at 'run'" -s h -l help -d 'Show this message and exit'
 
 # mlxctl generate
@@ -318,6 +324,8 @@ complete -c mlxctl -n "__mlxctl_at 'chat'" -l stats -f -a 'auto always never jso
 complete -c mlxctl -n "__mlxctl_at 'chat'; and __mlxctl_after --stats" -f -a 'auto always never json'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l no-stats -d 'No timing on stderr'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l thinking -r -f -a 'show hide stderr' -d 'Where the model\'s thinking goes in text output'
+complete -c mlxctl -n "__mlxctl_at 'chat'" -l log-text -d 'Keep the words of prompt and answer in the history, too'
+complete -c mlxctl -n "__mlxctl_at 'chat'" -l no-log-text -d 'Undo --log-text'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l image -r -F -d 'Image for the next placeholder of the prompt'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l chat-template-config -r -f -d 'Arguments for the chat template, as a JSON object'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l think -d 'Ask the template for thinking, or for none'
@@ -326,6 +334,8 @@ complete -c mlxctl -n "__mlxctl_at 'chat'" -l allow-special -d 'Let text such as
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l offline -d 'Never use the network'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l no-offline -d 'Undo --offline'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l stats-file -r -F -d 'Append the run\'s figures to this file, a JSON line a run'
+complete -c mlxctl -n "__mlxctl_at 'chat'" -l no-log -d 'Leave no record of the run in the history'
+complete -c mlxctl -n "__mlxctl_at 'chat'" -l log -d 'Undo --no-log'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -s h -l help -d 'Show this message and exit'
 
 # mlxctl cache
@@ -366,6 +376,8 @@ complete -c mlxctl -n "__mlxctl_at 'cache save'" -l max-kv-size -r -f -d 'Most t
 complete -c mlxctl -n "__mlxctl_at 'cache save'" -l kv-bits -r -f -a '2 3 4 5 6 8' -d 'Quantize the cache to this many bits'
 complete -c mlxctl -n "__mlxctl_at 'cache save'" -l kv-group-size -r -f -a '32 64 128' -d 'Group size of the quantized cache'
 complete -c mlxctl -n "__mlxctl_at 'cache save'" -l quantized-kv-start -r -f -d 'Tokens in the cache before it is quantized'
+complete -c mlxctl -n "__mlxctl_at 'cache save'" -l log-text -d 'Keep the words of prompt and answer in the history, too'
+complete -c mlxctl -n "__mlxctl_at 'cache save'" -l no-log-text -d 'Undo --log-text'
 complete -c mlxctl -n "__mlxctl_at 'cache save'" -s p -l prompt -r -f -d 'The question (\'-\' reads stdin)'
 complete -c mlxctl -n "__mlxctl_at 'cache save'" -l messages -r -F -d 'JSON file with an OpenAI-style message list'
 complete -c mlxctl -n "__mlxctl_at 'cache save'" -l chat-template-config -r -f -d 'Arguments for the chat template, as a JSON object'
@@ -375,6 +387,8 @@ complete -c mlxctl -n "__mlxctl_at 'cache save'" -l escapes -d 'Read \\n and \\t
 complete -c mlxctl -n "__mlxctl_at 'cache save'" -l allow-special -d 'Let text such as <|im_end|> become the special token'
 complete -c mlxctl -n "__mlxctl_at 'cache save'" -l offline -d 'Never use the network'
 complete -c mlxctl -n "__mlxctl_at 'cache save'" -l no-offline -d 'Undo --offline'
+complete -c mlxctl -n "__mlxctl_at 'cache save'" -l no-log -d 'Leave no record of the run in the history'
+complete -c mlxctl -n "__mlxctl_at 'cache save'" -l log -d 'Undo --no-log'
 complete -c mlxctl -n "__mlxctl_at 'cache save'" -s h -l help -d 'Show this message and exit'
 
 # mlxctl cache load
@@ -431,6 +445,8 @@ complete -c mlxctl -n "__mlxctl_at 'cache load'" -l stats -f -a 'auto always nev
 complete -c mlxctl -n "__mlxctl_at 'cache load'; and __mlxctl_after --stats" -f -a 'auto always never json'
 complete -c mlxctl -n "__mlxctl_at 'cache load'" -l no-stats -d 'No timing on stderr'
 complete -c mlxctl -n "__mlxctl_at 'cache load'" -l thinking -r -f -a 'show hide stderr' -d 'Where the model\'s thinking goes in text output'
+complete -c mlxctl -n "__mlxctl_at 'cache load'" -l log-text -d 'Keep the words of prompt and answer in the history, too'
+complete -c mlxctl -n "__mlxctl_at 'cache load'" -l no-log-text -d 'Undo --log-text'
 complete -c mlxctl -n "__mlxctl_at 'cache load'" -s p -l prompt -r -f -d 'The question (\'-\' reads stdin)'
 complete -c mlxctl -n "__mlxctl_at 'cache load'" -l messages -r -F -d 'JSON file with an OpenAI-style message list'
 complete -c mlxctl -n "__mlxctl_at 'cache load'" -l image -r -F -d 'Image for the next placeholder of the prompt'
@@ -447,6 +463,8 @@ complete -c mlxctl -n "__mlxctl_at 'cache load'" -l no-offline -d 'Undo --offlin
 complete -c mlxctl -n "__mlxctl_at 'cache load'" -l fail-on-length -d 'Exit with 10 when the answer was cut by the token limit'
 complete -c mlxctl -n "__mlxctl_at 'cache load'" -l no-fail-on-length -d 'Undo --fail-on-length'
 complete -c mlxctl -n "__mlxctl_at 'cache load'" -l stats-file -r -F -d 'Append the run\'s figures to this file, a JSON line a run'
+complete -c mlxctl -n "__mlxctl_at 'cache load'" -l no-log -d 'Leave no record of the run in the history'
+complete -c mlxctl -n "__mlxctl_at 'cache load'" -l log -d 'Undo --no-log'
 complete -c mlxctl -n "__mlxctl_at 'cache load'" -s h -l help -d 'Show this message and exit'
 
 # mlxctl cache list
@@ -511,6 +529,87 @@ complete -c mlxctl -n "__mlxctl_at 'cache rm'" -s h -l help -d 'Show this messag
 complete -c mlxctl -n "__mlxctl_at 'cache prune'" -l max-bytes -r -f -d 'Keep this much, such as 2GB; the least recently used go first'
 complete -c mlxctl -n "__mlxctl_at 'cache prune'" -l older-than -r -f -d 'Remove what was not used for this long, such as 30d'
 complete -c mlxctl -n "__mlxctl_at 'cache prune'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl stats
+complete -c mlxctl -n "__mlxctl_at 'stats' 0" -a show -d 'One run: its figures, its settings and where each came from'
+complete -c mlxctl -n "__mlxctl_at 'stats' 0" -a replay -d 'Run one again, and see whether its tokens are the same'
+complete -c mlxctl -n "__mlxctl_at 'stats' 0" -a compare -d 'Two sets of runs side by side, and whether they differ by more than noise'
+complete -c mlxctl -n "__mlxctl_at 'stats' 0" -a plot -d 'Rate against context length and over time, drawn in the terminal or to a file'
+complete -c mlxctl -n "__mlxctl_at 'stats' 0" -a prune -d 'Remove old runs'
+complete -c mlxctl -n "__mlxctl_at 'stats'" -l model -r -f -d 'Runs of models with this in their name'
+complete -c mlxctl -n "__mlxctl_at 'stats'" -l profile -r -f -a '(__mlxctl_profiles)' -d 'Runs with this profile'
+complete -c mlxctl -n "__mlxctl_at 'stats'" -l since -r -f -d 'Runs since then: 7d, 12h, 2026-05-31, 2026-05-31T14:00'
+complete -c mlxctl -n "__mlxctl_at 'stats'" -l last -r -f -d 'The newest N runs alone'
+complete -c mlxctl -n "__mlxctl_at 'stats'" -l runs -d 'A row a run, with its number, instead of sums'
+complete -c mlxctl -n "__mlxctl_at 'stats'" -l format -r -f -a 'table json jsonl csv markdown' -d 'How it is written'
+complete -c mlxctl -n "__mlxctl_at 'stats'" -l explain -d 'What the columns mean, and how the ceiling of a rate comes about'
+complete -c mlxctl -n "__mlxctl_at 'stats'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl stats show
+complete -c mlxctl -n "__mlxctl_at 'stats show'" -l format -r -f -a 'text json' -d 'Lines, or a JSON object'
+complete -c mlxctl -n "__mlxctl_at 'stats show'" -l all -d 'Settings that were left at their defaults, too'
+complete -c mlxctl -n "__mlxctl_at 'stats show'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl stats replay
+complete -c mlxctl -n "__mlxctl_at 'stats replay'" -l format -r -f -a 'text json' -d 'A line, or a JSON object'
+complete -c mlxctl -n "__mlxctl_at 'stats replay'" -l system-prompt -r -f -d 'System prompt'
+complete -c mlxctl -n "__mlxctl_at 'stats replay'" -l prefill-response -r -f -d 'The answer begins with this text'
+complete -c mlxctl -n "__mlxctl_at 'stats replay'" -s p -l prompt -r -f -d 'The question (\'-\' reads stdin)'
+complete -c mlxctl -n "__mlxctl_at 'stats replay'" -l messages -r -F -d 'JSON file with an OpenAI-style message list'
+complete -c mlxctl -n "__mlxctl_at 'stats replay'" -l offline -d 'Never use the network'
+complete -c mlxctl -n "__mlxctl_at 'stats replay'" -l no-offline -d 'Undo --offline'
+complete -c mlxctl -n "__mlxctl_at 'stats replay'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl stats compare
+complete -c mlxctl -n "__mlxctl_at 'stats compare'" -l format -r -f -a 'table json markdown' -d 'How it is written'
+complete -c mlxctl -n "__mlxctl_at 'stats compare'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl stats plot
+complete -c mlxctl -n "__mlxctl_at 'stats plot'" -l model -r -f -d 'Runs of models with this in their name'
+complete -c mlxctl -n "__mlxctl_at 'stats plot'" -l profile -r -f -a '(__mlxctl_profiles)' -d 'Runs with this profile'
+complete -c mlxctl -n "__mlxctl_at 'stats plot'" -l since -r -f -d 'Runs since then: 7d, 12h, 2026-05-31, 2026-05-31T14:00'
+complete -c mlxctl -n "__mlxctl_at 'stats plot'" -l last -r -f -d 'The newest N runs alone'
+complete -c mlxctl -n "__mlxctl_at 'stats plot'" -s o -l output -r -F -d 'Draw into this .png or .svg file (needs mlxctl[plot])'
+complete -c mlxctl -n "__mlxctl_at 'stats plot'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl stats prune
+complete -c mlxctl -n "__mlxctl_at 'stats prune'" -l older-than -r -f -d 'Remove runs older than this, such as 90d'
+complete -c mlxctl -n "__mlxctl_at 'stats prune'" -l keep -r -f -d 'Keep the newest N runs; 0 keeps none'
+complete -c mlxctl -n "__mlxctl_at 'stats prune'" -s h -l help -d 'Show this message and exit'
+
+# mlxctl bench
+complete -c mlxctl -n "__mlxctl_at 'bench'" -s P -l profile -r -f -a '(__mlxctl_profiles)' -d 'Named settings: a profile, or the path of one'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l unset -r -f -a '(__mlxctl_keys)' -d 'Do without the profile\'s value for KEY, such as temp or sampler.temp'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -s p -l n-prompt -r -f -d 'Process prompts of so many tokens: 512, or 256,1024, or a range such as 256-4096*2 or 128-512+128; 0 for none'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -s n -l n-gen -r -f -d 'Generate so many tokens; 0 for none'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -s d -l n-depth -r -f -d 'Do both behind so many tokens'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -s b -l batch-size -r -f -d 'Do both for so many sequences at once'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l kv-bits -r -f -d 'Quantize the cache to so many bits, from its first token on unless --quantized-kv-start says otherwise: none,8,4'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -s r -l repetitions -r -f -d 'Measure each test so often'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l delay -r -f -d 'Rest before each measurement, so that the machine stays cool'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l warmup -d 'Run each test once before it is measured'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l no-warmup -d 'Undo --warmup'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l exercise -d 'Instead: rates over 20 and over 200 tokens, and what they show'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -s o -l output -r -f -a 'md json jsonl csv' -d 'How it is written'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l compare -r -F -d 'Compare with what -o json wrote earlier: exit 11 when a test is slower by more than 5 % and by more than noise'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l explain -d 'Say how the ceilings come about'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l model -r -f -a '(__mlxctl_models)' -d 'Model: a local folder, a Hugging Face repository or builtin:NAME (default: mlx-community/Llama-3.2-3B-Instruct-4bit)'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l revision -r -f -d 'Branch, tag or commit of the repository'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l adapter-path -r -f -a '(__mlxctl_folders)' -d 'Folder of a trained adapter'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l trust-remote-code -d 'Let the model\'s folder run its own Python code'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l no-trust-remote-code -d 'Undo --trust-remote-code'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -o qa -l quantize-activations -d 'Quantize activations as the layer\'s weights are'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l no-quantize-activations -d 'Undo --quantize-activations'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l dtype -r -f -a 'auto native float32 float16 bfloat16' -d 'Compute in this type; auto: float32 for half-precision models on a CPU, else as stored'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l prefill-step-size -r -f -d 'Prompt tokens processed at a time'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l max-kv-size -r -f -d 'Most tokens the cache holds; older ones are dropped'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l kv-group-size -r -f -a '32 64 128' -d 'Group size of the quantized cache'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l quantized-kv-start -r -f -d 'Tokens in the cache before it is quantized'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l offline -d 'Never use the network'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l no-offline -d 'Undo --offline'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l no-log -d 'Leave no record of the run in the history'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -l log -d 'Undo --no-log'
+complete -c mlxctl -n "__mlxctl_at 'bench'" -s h -l help -d 'Show this message and exit'
 
 # mlxctl inspect-template
 complete -c mlxctl -n "__mlxctl_at 'inspect-template'" -l tokens -d 'The prompt token by token: id, piece, special or not'
@@ -629,6 +728,8 @@ complete -c mlxctl -n "__mlxctl_at 'profile show'" -l stats -f -a 'auto always n
 complete -c mlxctl -n "__mlxctl_at 'profile show'; and __mlxctl_after --stats" -f -a 'auto always never json'
 complete -c mlxctl -n "__mlxctl_at 'profile show'" -l no-stats -d 'No timing on stderr'
 complete -c mlxctl -n "__mlxctl_at 'profile show'" -l thinking -r -f -a 'show hide stderr' -d 'Where the model\'s thinking goes in text output'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l log-text -d 'Keep the words of prompt and answer in the history, too'
+complete -c mlxctl -n "__mlxctl_at 'profile show'" -l no-log-text -d 'Undo --log-text'
 complete -c mlxctl -n "__mlxctl_at 'profile show'" -s h -l help -d 'Show this message and exit'
 
 # mlxctl profile new

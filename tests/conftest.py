@@ -128,7 +128,7 @@ class Quick(Program):
     A variable that matters when a process starts, or a library is imported, starts the real one.
     """
 
-    _AT_START = ("HF_", "LANG", "LC_", "MLX_", "PYTHON", "TMPDIR")
+    _AT_START = ("HF_", "LANG", "LC_", "MLX_", "PYTHON", "TMPDIR", "TZ")
 
     def __init__(self, env: Mapping[str, str], cwd: Path, server: Server) -> None:
         super().__init__("mlxctl", env, cwd)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from mlxctl.bench.rows import Row
-from mlxctl.engine.bench import Test
+from mlxctl.engine.bench import Task
 from mlxctl.errors import UsageError, first_line
 from mlxctl.history import noise
 from mlxctl.history.noise import Difference
@@ -31,15 +31,15 @@ class Base(msgspec.Struct, frozen=True):
     device: str = ""
 
     @property
-    def test(self) -> Test:
-        return Test(self.n_prompt, self.n_gen, self.n_depth, self.kv_bits, self.batch_size)
+    def test(self) -> Task:
+        return Task(self.n_prompt, self.n_gen, self.n_depth, self.kv_bits, self.batch_size)
 
 
 @dataclass(frozen=True)
 class Compared:
     """A test in both. difference: of this bench from BASE, so that a negative change is slower."""
 
-    test: Test
+    test: Task
     difference: Difference
 
     @property

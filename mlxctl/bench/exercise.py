@@ -1,11 +1,11 @@
 """The exercise: does the rate drop when the answer gets longer?"""
 
 from mlxctl.bench.rows import Row
-from mlxctl.engine.bench import Test
+from mlxctl.engine.bench import Task
 from mlxctl.history import noise
 
 SHORT, LONG = 20, 200
-TESTS = (Test(0, SHORT), Test(0, LONG))
+TESTS = (Task(0, SHORT), Task(0, LONG))
 
 
 def sentence(short: Row, long: Row) -> str:
@@ -15,9 +15,9 @@ def sentence(short: Row, long: Row) -> str:
     if found.p is None:
         verdict = f"was {change}, but so few repetitions cannot tell that from noise (-r {noise.needed()} can)"
     elif found.is_real:
-        verdict = f"is {change}, and that is more than noise (p = {found.p:.2g})"
+        verdict = f"is {change}, and that is more than noise ({found.words})"
     else:
-        verdict = f"does not differ by more than noise: {change} (p = {found.p:.2g})"
+        verdict = f"does not differ by more than noise: {change} ({found.words})"
     rates = f"{found.b:.1f} against {found.a:.1f} tok/s"
     return f"Over {LONG} tokens the rate, beside that over {SHORT}, {verdict}; {rates}.{_growth(short, long)}"
 

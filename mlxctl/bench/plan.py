@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from mlxctl.engine.bench import Test
+from mlxctl.engine.bench import Task
 
 _MOST = 1000  # numbers that a range may stand for, and the largest step of one that has none is 1
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?:([+*])([0-9]{1,9}))?)?")
@@ -34,10 +34,10 @@ def _span(part: str) -> list[int]:
 
 
 def tests(prompts: Sequence[int], generates: Sequence[int], depths: Sequence[int], kv_bits: Sequence[int | None],
-          batches: Sequence[int]) -> list[Test]:  # fmt: skip
+          batches: Sequence[int]) -> list[Task]:  # fmt: skip
     """Every combination: the processing of each prompt and each generation, behind each depth. 0 leaves a kind out."""
     whats = [(prompt, 0) for prompt in prompts if prompt] + [(0, generate) for generate in generates if generate]
     return [
-        Test(prompt, generate, depth, bits, batch)
+        Task(prompt, generate, depth, bits, batch)
         for depth, bits, batch, (prompt, generate) in product(depths, kv_bits, batches, whats)
     ]

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from statistics import mean, stdev
 from typing import Any
 
-from mlxctl.engine.bench import Sample, Test
+from mlxctl.engine.bench import Sample, Task
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Row:
     """
 
     subject: Subject
-    test: Test
+    test: Task
     prefill_step_size: int
     test_time: str
     samples_ns: list[int]
@@ -77,7 +77,7 @@ class Row:
         }
 
 
-def row(subject: Subject, test: Test, samples: Sequence[Sample], *, step: int, peak: float, bytes_per_token: int | None,
+def row(subject: Subject, test: Task, samples: Sequence[Sample], *, step: int, peak: float, bytes_per_token: int | None,
         bandwidth: float) -> Row:  # fmt: skip
     """Put samples together. bandwidth: bytes a second."""
     return Row(

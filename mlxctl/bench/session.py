@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mlxctl.bench.rows import Row, Subject, row
-from mlxctl.engine.bench import Sample, Test
+from mlxctl.engine.bench import Sample, Task
 from mlxctl.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Plan:
     """What is measured, and how often. delay: seconds of rest before each measurement. together: the tests take turns,
     so that what changes on the machine meanwhile changes all."""
 
-    tests: Sequence[Test]
+    tests: Sequence[Task]
     repetitions: int = 5
     delay: float = 0.0
     warmup: bool = True
@@ -46,7 +46,7 @@ def measure(engine: "Engine", settings: Settings, plan: Plan, bandwidth: float,
     bench, subject, done = engine.bench(settings), _subject(engine), 0
     parts = [plan.tests] if plan.together else [[test] for test in plan.tests]
     for part in parts:
-        samples: dict[Test, list[Sample]] = {test: [] for test in part}
+        samples: dict[Task, list[Sample]] = {test: [] for test in part}
         for test in part:
             tell(test.name, done)
             if plan.warmup:
@@ -61,12 +61,12 @@ def measure(engine: "Engine", settings: Settings, plan: Plan, bandwidth: float,
         yield from (_row(bench, subject, settings, test, samples[test], peak[0], bandwidth) for test in part)
 
 
-def beyond(tests: Sequence[Test], context: int | None) -> list[Test]:
+def beyond(tests: Sequence[Task], context: int | None) -> list[Task]:
     """The tests that are longer than the context a model was made for."""
     return [test for test in tests if context is not None and test.depth + test.prompt + test.generate > context]
 
 
-def _row(bench: "Bench", subject: Subject, settings: Settings, test: Test, samples: Sequence[Sample], peak: float,
+def _row(bench: "Bench", subject: Subject, settings: Settings, test: Task, samples: Sequence[Sample], peak: float,
          bandwidth: float) -> Row:  # fmt: skip
     needed = bench.bytes_per_token(test, samples[0])
     step = settings.generation.prefill_step_size

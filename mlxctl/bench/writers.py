@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from mlxctl import texts
 from mlxctl.bench.rows import Row
-from mlxctl.engine.bench import Test
+from mlxctl.engine.bench import Task
 from mlxctl.output.json import encode
 
 Write = Callable[[str], object]
@@ -26,7 +26,7 @@ class Writer(Protocol):
 class Markdown:
     """A table as llama-bench draws it, with what differs between the tests; aligned, so that it reads as text, too."""
 
-    def __init__(self, write: Write, tests: Sequence[Test]) -> None:
+    def __init__(self, write: Write, tests: Sequence[Task]) -> None:
         self._write = write
         self._widths: list[int] = []
         self._shown = [name for name in ("kv_bits", "batch_size") if _differs(name, tests)]
@@ -68,7 +68,7 @@ class Markdown:
 class Json:
     """One list of all rows."""
 
-    def __init__(self, write: Write, tests: Sequence[Test]) -> None:
+    def __init__(self, write: Write, tests: Sequence[Task]) -> None:
         self._write = write
         self._rows: list[dict[str, Any]] = []
 
@@ -83,7 +83,7 @@ class Json:
 class Jsonl:
     """An object a row."""
 
-    def __init__(self, write: Write, tests: Sequence[Test]) -> None:
+    def __init__(self, write: Write, tests: Sequence[Task]) -> None:
         self._write = write
 
     def row(self, row: Row) -> None:
@@ -96,7 +96,7 @@ class Jsonl:
 class Csv:
     """A line a row, without the single samples."""
 
-    def __init__(self, write: Write, tests: Sequence[Test]) -> None:
+    def __init__(self, write: Write, tests: Sequence[Task]) -> None:
         self._write = write
         self._begun = False
 
@@ -115,12 +115,12 @@ class Csv:
         pass
 
 
-FORMATS: dict[str, Callable[[Write, Sequence[Test]], Writer]] = {
+FORMATS: dict[str, Callable[[Write, Sequence[Task]], Writer]] = {
     "md": Markdown, "json": Json, "jsonl": Jsonl, "csv": Csv,
 }  # fmt: skip
 
 
-def _differs(name: str, tests: Sequence[Test]) -> bool:
+def _differs(name: str, tests: Sequence[Task]) -> bool:
     """Whether a column says anything."""
     usual = {"kv_bits": None, "batch_size": 1}[name]
     return any(getattr(test, name.removesuffix("_size")) != usual for test in tests)

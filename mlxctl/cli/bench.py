@@ -89,7 +89,7 @@ _WHAT = [
 _HOW = [
     GroupedOption(["-o", "--output", "form"], group="Output", type=click.Choice(list(FORMATS)), default="md",
                   show_default=True, help="How it is written"),
-    GroupedOption(["--compare", "base"], group="Output", metavar="BASE.json", help="Compare with what -o json wrote "
+    GroupedOption(["--compare", "base"], group="Output", metavar="PATH", help="Compare with what -o json wrote "
                   "earlier: exit 11 when a test is slower by more than 5 % and by more than noise"),
     GroupedOption(["--explain"], group="Output", is_flag=True, help="Say how the ceilings come about"),
 ]  # fmt: skip
@@ -224,4 +224,4 @@ def _verdict(one: compare.Compared) -> str:
     if difference.p is None:
         return f"{text}: too few repetitions to tell from noise ({needed()} on each side)"
     verdict = "a regression" if one.is_regression else "no regression"
-    return f"{text}: {verdict} (p = {difference.p:.2g})"
+    return f"{text}: {verdict} ({difference.words})"

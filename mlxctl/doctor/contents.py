@@ -44,6 +44,15 @@ def caches(patient: Patient) -> Iterator[Found]:
     yield ok(f"{len(entries)} with a name, {len(kept)} automatic, {texts.size(size)}")
 
 
+@check("history")
+def history(patient: Patient) -> Iterator[Found]:
+    """Every record of it can be read."""
+    from mlxctl.history import store
+
+    found = store.find(store.Filter())
+    yield ok(f"{len(found)} runs" if found else "empty")
+
+
 @check("model")
 def model(patient: Patient) -> Iterator[Found]:
     """The one that was chosen: there, of a size that fits, and with a template that does not spoil answers."""

@@ -16,7 +16,7 @@ _SEED = 0  # of the prompts: the same tokens in every bench
 
 
 @dataclass(frozen=True)
-class Test:
+class Task:
     """One thing to measure: either the processing of `prompt` tokens or the generation of `generate`, behind `depth`
     tokens that are processed already, `batch` sequences at once."""
 
@@ -78,7 +78,7 @@ class Bench:
         self._settings = settings
         self._ready: tuple[tuple[int, int | None], list[Any]] | None = None  # caches at a depth
 
-    def measure(self, test: Test) -> Sample:
+    def measure(self, test: Task) -> Sample:
         """Run a test once. What stands before it (the tokens of its depth) is processed once and not timed.
 
         Raises ResourceError, or MlxctlError where the library gives up.
@@ -87,7 +87,7 @@ class Bench:
             self._prepare(test)
             return self._batch(test) if test.batch > 1 else self._single(test)
 
-    def bytes_per_token(self, test: Test, sample: Sample) -> int | None:
+    def bytes_per_token(self, test: Task, sample: Sample) -> int | None:
         """What one token reads at least: sequences of a batch share the weights. None where nobody knows."""
         if self._touched is None or not test.generate:
             return None
@@ -103,10 +103,10 @@ class Bench:
         yield peak
         peak.append(mx.get_peak_memory() / 1e9)
 
-    def _kv(self, test: Test) -> KV:
+    def _kv(self, test: Task) -> KV:
         return msgspec.structs.replace(self._settings.kv, kv_bits=test.kv_bits)
 
-    def _prepare(self, test: Test) -> None:
+    def _prepare(self, test: Task) -> None:
         """Process the tokens of the depth, unless that was done for the test before."""
         key = (test.depth, test.kv_bits)
         if self._ready is not None and self._ready[0] == key:
@@ -130,7 +130,7 @@ class Bench:
         found: list[int] = mx.random.randint(0, self._vocab, (tokens,), key=mx.random.key(_SEED)).tolist()  # type: ignore[assignment]
         return found
 
-    def _single(self, test: Test) -> Sample:
+    def _single(self, test: Task) -> Sample:
         import mlx.core as mx
         from mlx_lm.generate import generate_step
 
@@ -157,7 +157,7 @@ class Bench:
                 next(steps)
         return Sample(time.perf_counter() - first, (before + kv.held_bytes(caches)) // 2)
 
-    def _batch(self, test: Test) -> Sample:
+    def _batch(self, test: Task) -> Sample:
         import mlx.core as mx
         from mlx_lm.generate import BatchGenerator
 

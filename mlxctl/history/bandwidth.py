@@ -1,5 +1,6 @@
 """The bandwidth of this machine's memory, measured once, and the ceiling it sets to a rate."""
 
+import functools
 import platform
 import time
 from collections.abc import Callable
@@ -88,6 +89,12 @@ def _key(device: str) -> str:
     return f"{device} of {platform.node()}"
 
 
+def forget() -> None:
+    """Read the file anew at the next question."""
+    _all.cache_clear()
+
+
+@functools.cache
 def _all() -> dict[str, Bandwidth]:
     with suppress(OSError, msgspec.MsgspecError, ValueError, MlxctlError):
         if paths.is_file(_file()):
@@ -100,3 +107,4 @@ def _keep(found: dict[str, Bandwidth]) -> None:
     file = _file()
     file.parent.mkdir(parents=True, exist_ok=True)
     writing.put(file, (encode(found) + "\n").encode())
+    forget()

@@ -21,6 +21,11 @@ class Difference:
     p: float | None
 
     @property
+    def words(self) -> str:
+        """p as a person reads it: "p = 0.03"."""
+        return "" if self.p is None else "p < 0.001" if self.p < 0.001 else f"p = {self.p:.2g}"
+
+    @property
     def is_real(self) -> bool:
         """Whether it is more than noise."""
         return self.p is not None and self.p < LEVEL

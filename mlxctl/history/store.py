@@ -26,6 +26,7 @@ MIGRATIONS: tuple[Sequence[str], ...] = (
         "CREATE INDEX runs_at ON runs (at)",
     ),
 )
+_COLUMNS = "id, at, command, model, profile, run, receipt"
 _PATIENCE_S = 3.0  # how long other writers are waited for: nobody shall wait for long after an answer
 
 
@@ -59,7 +60,8 @@ def append(command: str, model: str, run: Run, receipt: Receipt) -> int:
 def find(wanted: Filter) -> list[Record]:
     """The runs that are meant, the oldest first. Raises HistoryError."""
     where, values = _where(wanted)
-    order = f"SELECT * FROM (SELECT * FROM runs{where} ORDER BY id DESC LIMIT ?) ORDER BY id"  # noqa: S608 # fixed text
+    newest = f"SELECT {_COLUMNS} FROM runs{where} ORDER BY id DESC LIMIT ?"  # noqa: S608 # all of it fixed text
+    order = f"SELECT * FROM ({newest}) ORDER BY id"  # noqa: S608
     with _telling(), _to_read() as db:
         if db is None:
             return []

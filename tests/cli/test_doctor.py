@@ -32,7 +32,7 @@ def test_all_is_well(doctor: Any) -> None:
     report = json.loads(done.out)
     assert done.code == 0 and report["schema"] == "mlxctl.doctor/1" and report["ok"] is True
     names = ["python", "processor", "system", "memory", "disk", "packages", "device", "blas", "libraries", "hub cache",
-             "folders", "completions", "profiles", "caches", "model"]  # fmt: skip
+             "folders", "completions", "profiles", "caches", "history", "model"]  # fmt: skip
     assert list(dict.fromkeys(row["check"] for row in report["rows"])) == names
     assert all(row["state"] in ("ok", "warning") and row["found"] for row in report["rows"])
     assert all(row["mend"] for row in report["rows"] if row["state"] == "warning"), report

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from conftest import Program
 
 PATIENCE_S = 90.0  # for anything observable: a slow machine loads a model in ten seconds
@@ -156,3 +157,28 @@ def no_traceback(err: bytes) -> None:
     """Nothing on stderr that only a Python programmer wants to see."""
     for word in (b"Traceback", b"Exception ignored", b"  File ", b"Error in sys.", b"a fault of mlxctl"):
         assert word not in err, err.decode(errors="replace")
+
+
+@contextmanager
+def small_disk(folder: Path, kilobytes: int) -> Iterator[Path]:
+    """A disk of its own at a folder, which is made."""
+    folder.mkdir()
+    if os.getuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "mlxctl-test", str(folder)],
+                             capture_output=True, check=False)  # fmt: skip
+    if mounted.returncode:
+        pytest.skip(f"no tmpfs can be mounted: {mounted.stderr.decode().strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path, leave: int) -> None:
+    """Leave that many bytes free, or some less."""
+    with (folder / "filler").open("wb") as file, suppress(OSError):
+        while True:
+            os.write(file.fileno(), bytes(4096))
+    size = (folder / "filler").stat().st_size
+    os.truncate(folder / "filler", max(0, (size - leave) // 4096 * 4096))

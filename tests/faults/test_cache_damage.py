@@ -107,7 +107,7 @@ def model(mlxctl: Watched, tiny: Tiny) -> Iterator[Path]:
 
 
 def test_cut_anywhere(saved: Saved) -> None:
-    chance = random.Random(11)  # noqa: S311
+    chance = random.Random(11)
     places = chance.sample(range(len(saved.blob)), CUTS)
     wrong = {place: saved.fault(saved.blob[:place]) for place in places}
     assert {place: what for place, what in wrong.items() if what} == {}
@@ -117,7 +117,7 @@ def test_cut_anywhere(saved: Saved) -> None:
 def test_one_bit(saved: Saved, where: str) -> None:
     start = len(saved.blob) - len(split(saved.blob)[1])
     bytes_ = range(start) if where == "header" else range(start, len(saved.blob))
-    chance = random.Random(12)  # noqa: S311
+    chance = random.Random(12)
     bits = [chance.choice(bytes_) * 8 + chance.randrange(8) for _ in range(FLIPS)]
     wrong = {bit: saved.fault(flipped(saved.blob, bit)) for bit in bits}
     assert {bit: what for bit, what in wrong.items() if what} == {}
@@ -142,7 +142,7 @@ def test_more_or_less_in_the_middle(saved: Saved) -> None:
 @pytest.mark.parametrize("flag", ["--cache", "--prompt-cache-file"])
 def test_told_by_upstreams_flag(saved: Saved, flag: str) -> None:
     """Damage to what we say of a file does not turn it into one that is believed unseen."""
-    chance, path = random.Random(13), saved.mlxctl.cwd / "damaged.safetensors"  # noqa: S311
+    chance, path = random.Random(13), saved.mlxctl.cwd / "damaged.safetensors"
     start = len(saved.blob) - len(split(saved.blob)[1])
     wrong = []
     place = saved.blob.index(b"version")
@@ -604,7 +604,7 @@ def test_a_bounded_cache(mlxctl: Watched, tiny: Tiny) -> None:
 
 def _every_way(kept: Saved) -> None:
     """The arrays of the first and the last layer, and what is said of them."""
-    chance, blob = random.Random(14), kept.blob  # noqa: S311
+    chance, blob = random.Random(14), kept.blob
     header, data = split(blob)
     start = len(blob) - len(data)
     wrong = {}

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from caches import GREEDY, LINE, QUESTION, Watched, fault, leftovers, split, until
 from conftest import Program, Result, seal
-from running import no_traceback, running
+from running import fill, no_traceback, running, small_disk
 
 Tiny = Callable[[str], str]
 KILLS = 50
@@ -126,7 +126,7 @@ def test_killed_at_any_moment(mlxctl: Own) -> None:
     """What was there stays whole until what comes is; its remains go with the next save."""
     answers = {prompt: mlxctl.right(prompt) for prompt in ("one", "two")}
     mlxctl.must_save("one")
-    chance, window = random.Random(21), measured_write(mlxctl)  # noqa: S311
+    chance, window = random.Random(21), measured_write(mlxctl)
     ends = {"killed": 0, "finished": 0, "in the write": 0}
     for number in range(KILLS):
         wanted = ("two", "one")[number % 2]
@@ -228,30 +228,6 @@ def test_interrupted_in_the_write(mlxctl: Own, home: dict[str, str], work_dir: P
 
 
 # No room, no right
-
-
-@contextmanager
-def small_disk(folder: Path, kilobytes: int) -> Iterator[Path]:
-    folder.mkdir()
-    if os.getuid() != 0:
-        pytest.skip("only root can mount a small disk")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "mlxctl-test", str(folder)],
-                             capture_output=True, check=False)  # fmt: skip
-    if mounted.returncode:
-        pytest.skip(f"no tmpfs can be mounted: {mounted.stderr.decode().strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def fill(folder: Path, leave: int) -> None:
-    """Leave that many bytes free, or some less."""
-    with (folder / "filler").open("wb") as file, suppress(OSError):
-        while True:
-            os.write(file.fileno(), bytes(4096))
-    size = (folder / "filler").stat().st_size
-    os.truncate(folder / "filler", max(0, (size - leave) // 4096 * 4096))
 
 
 @pytest.mark.parametrize("leave", [0, 4096, 16384, 200_000, 1_500_000])

@@ -77,7 +77,7 @@ def test_all_flags_of_upstream(mlxctl: Program, tiny: Tiny) -> None:
 
 def test_killed_at_any_moment(mlxctl: Program, tiny: Tiny) -> None:
     """Each time it opens again, with all the turns that were told to be finished."""
-    drawn = random.Random(5)  # noqa: S311 no secret
+    drawn = random.Random(5)
     command = ("chat", "--model", tiny("llama"), "--session", "k", "-m", "3", "--on-full", "drop-oldest")
     known = 0
     for _ in range(RESTARTS):
@@ -121,7 +121,7 @@ def test_session_that_is_damaged(mlxctl: Program, tiny: Tiny) -> None:
     assert mlxctl(*chat, input="Hello\n").code == 0
     path = folder(mlxctl) / "d.json"
     sound = path.read_bytes()
-    drawn = random.Random(3)  # noqa: S311 no secret
+    drawn = random.Random(3)
     texts = [
         b"",
         b"[]",

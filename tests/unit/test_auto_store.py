@@ -378,7 +378,7 @@ def test_an_index_that_is_gone_is_made_again(store: AutoStore, tmp_path: Path) -
 
 def test_flipped_bits_in_the_index_never_fail_a_run(tmp_path: Path) -> None:
     """What is found may be wrong, for SQLite has no checksums; nothing outside of the folder is touched."""
-    folder, drawn = tmp_path / "auto", random.Random(1)  # noqa: S311 no secret
+    folder, drawn = tmp_path / "auto", random.Random(1)
     store = AutoStore(folder, 4000)
     for start in range(0, 1000, 100):
         put(store, row(start, 70) + [start % 300] * 5)

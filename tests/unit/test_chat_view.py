@@ -56,7 +56,7 @@ class Drawn:
 
 def pieces(text: str, seed: int) -> list[str]:
     """A text as tokens bring it."""
-    drawn, found = random.Random(seed), []  # noqa: S311 no secret
+    drawn, found = random.Random(seed), []
     while text:
         size = drawn.randint(1, 6)
         found.append(text[:size])

@@ -25,7 +25,7 @@ def filters(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--last", type=click.IntRange(1), metavar="N", help="The newest N runs alone"),
         click.option("--since", type=Since(), help="Runs since then: 7d, 12h, 2026-05-31, 2026-05-31T14:00"),
-        click.option("--profile", metavar="NAME", help="Runs with this profile"),
+        click.option("--profile", metavar="PROFILE", help="Runs with this profile"),
         click.option("--model", metavar="TEXT", help="Runs of models with this in their name"),
     ):
         command = option(command)

@@ -89,7 +89,7 @@ def verdict(found: Difference) -> str:
     """Whether a difference is one, in words."""
     if found.p is None:
         return f"too few runs to tell: {noise.needed()} on each side"
-    return f"more than noise (p = {found.p:.2g})" if found.is_real else f"no more than noise (p = {found.p:.2g})"
+    return f"more than noise ({found.words})" if found.is_real else f"no more than noise ({found.words})"
 
 
 def _report(a: str, b: str, sides: list[list[Record]], found: dict[str, Difference | None]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ _COLUMNS = 100  # where no terminal says how wide it is
 
 @click.command()
 @filters
-@click.option("-o", "--output", metavar="FILE", help="Draw into this .png or .svg file (needs mlxctl[plot])")
+@click.option("-o", "--output", metavar="PATH", help="Draw into this .png or .svg file (needs mlxctl[plot])")
 @click.pass_obj
 def command(app: App, model: str | None, profile: str | None, since: float | None, last: int | None,
             output: str | None) -> None:  # fmt: skip
