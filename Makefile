@@ -10,7 +10,7 @@ comma := ,
 RUN_EXTRAS := $(if $(BACKEND),[$(BACKEND)])
 DEV_EXTRAS := [$(if $(BACKEND),$(BACKEND)$(comma))dev]
 
-.PHONY: demo test lint docs check-docs bench-start bench-complete bench-cache clean
+.PHONY: demo test lint docs check-docs bench-start bench-complete bench-cache bench-rates clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/mlxctl run -P demo "What is the capital of France?"
@@ -35,6 +35,10 @@ bench-start: $(VENV)/.installed-dev
 bench-cache: $(VENV)/.installed-dev
 	$(VENV)/bin/python benchmarks/auto_cache.py
 	$(VENV)/bin/python benchmarks/auto_store.py
+
+bench-rates: $(VENV)/.installed-dev
+	$(VENV)/bin/python benchmarks/overhead.py
+	$(VENV)/bin/python benchmarks/bench_parity.py
 
 bench-complete: $(VENV)/.installed-dev
 	$(VENV)/bin/python benchmarks/complete.py

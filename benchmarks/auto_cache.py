@@ -6,35 +6,19 @@ token. Interleaved rounds, medians. The first of our runs with the cache fills i
 
 import argparse
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+
+from demo_model import demo_folder
 
 BIN = Path(sys.executable).parent
 SYSTEM = "You review changes. " + " ".join(
     f"Rule {n}: say what is wrong, where it is, and what to do about it, in one line." for n in range(1, 25)
 )
-
-
-def demo_folder(made: Path) -> Path:
-    """The demo model with all its numbers in float32, as `mlxctl` computes on a CPU; mlx_lm would take what is stored,
-    which is float16 and many times slower there. So both do the same work."""
-    import mlx.core as mx
-
-    from mlxctl.engine import demo
-
-    folder = demo.ensure("smollm2-135m", lambda message: print(message, file=sys.stderr))
-    shutil.copytree(folder, made, ignore=shutil.ignore_patterns("*.safetensors"))
-    for path in folder.glob("*.safetensors"):
-        stored: Any = mx.load(str(path))
-        single = {k: v.astype(mx.float32) if mx.issubdtype(v.dtype, mx.floating) else v for k, v in stored.items()}
-        mx.save_safetensors(str(made / path.name), single, {"format": "mlx"})
-    return made
 
 
 def seconds(env: dict[str, str], program: str, *args: str) -> float:

@@ -19,7 +19,7 @@ MODEL = {"id", "path", "revision", "fingerprint", "dtype"}
 TIMING = {
     *("load_s", "ttft_s", "total_s", "decode_s", "prompt_tokens", "cached_tokens", "prefill_tokens", "prompt_tps"),
     *("generation_tokens", "generation_tps", "peak_memory_gb", "kv_bytes", "kv_layers", "kv_layers_quantized"),
-    *("draft_tokens", "draft_accepted"),
+    *("draft_tokens", "draft_accepted", "bytes_per_token", "ceiling_tps"),
 }
 PROMPT_TOKENS = 14  # of "hi" in the ChatML template; test_figures_are_the_librarys holds it to the library's count
 

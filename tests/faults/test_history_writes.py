@@ -126,7 +126,7 @@ def test_a_locked_history(mlxctl: Program, tiny: Tiny) -> None:
 
 def test_no_home(mlxctl: Program, tiny: Tiny) -> None:
     """Where there is nowhere to put it, the answer comes all the same."""
-    env = {name: "" for name in mlxctl.env if name.startswith("XDG_")} | {"HOME": "/nowhere/at/all"}
+    env = {name: "" for name in mlxctl.env if name.startswith("XDG_")} | {"HOME": "/proc/nowhere"}
     done = mlxctl("run", "--model", tiny("stopper"), "hi", env=env)
     assert (done.code, done.out) == (0, ANSWER)
     no_traceback(done.err.encode())
