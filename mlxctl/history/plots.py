@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mlxctl import writing
+from mlxctl import options, writing
 from mlxctl.errors import ResourceError, UsageError
 from mlxctl.history.record import Record
 
@@ -56,7 +56,7 @@ def series(records: Iterable[Record], *, name: Callable[[str], str]) -> list[Ser
     for record in records:
         timing = record.run.timing
         if timing.generation_tps is not None and timing.prompt_tokens is not None:
-            label = name(record.model) + (f" ({record.profile})" if record.profile else "")
+            label = name(record.model) + (f" ({options.named(record.profile)})" if record.profile else "")
             point = Point(timing.prompt_tokens + timing.generation_tokens, record.at, timing.generation_tps)
             found.setdefault(label, []).append(point)
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))

@@ -42,7 +42,8 @@ def command(app: App, a: str, b: str, form: str) -> None:
         return
     from mlxctl.cli.table import markdown, table
 
-    headings = ("", f"A ({len(sides[0])} runs)", f"B ({len(sides[1])} runs)", "CHANGE", "")
+    counts = [f"{len(side)} run{'' if len(side) == 1 else 's'}" for side in sides]
+    headings = ("", f"A ({counts[0]})", f"B ({counts[1]})", "CHANGE", "")
     rows = [_cells(name, difference) for name, difference in found.items()]
     app.stdout.write(markdown(headings, rows) if form == "markdown" else table(app, headings, rows))
 

@@ -6,9 +6,10 @@ import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
-from mlxctl import paths
+from mlxctl import options, paths
 from mlxctl.cli.app import App
 from mlxctl.events import Timing
 from mlxctl.history import bandwidth, store, summary
@@ -77,10 +78,13 @@ def when(record: Record, form: str = "%Y-%m-%d %H:%M") -> str:
 
 
 def model_name(name: str) -> str:
-    """A model as a person would write it."""
-    from pathlib import Path
+    """A model as a person would write it, on one line."""
+    return options.named(paths.short(Path(name)) if name.startswith("/") else name)
 
-    return paths.short(Path(name)) if name.startswith("/") else name
+
+def profile_name(name: str | None) -> str:
+    """A profile likewise, and a dash for none."""
+    return "-" if name is None else options.named(name)
 
 
 def percent(part: float | None) -> str:
@@ -104,7 +108,7 @@ def _flat_run(row: Mapping[str, Any]) -> dict[str, Any]:
 def _group_cells(group: Group) -> tuple[str, ...]:
     ended = ", ".join(f"{count} {reason}" for reason, count in group.finish_reasons.items())
     measures = (_spread_cell(spread, MEASURES[name][2]) for name, spread in group.measures.items())
-    return (model_name(group.model), group.profile or "-", str(group.runs), *measures, percent(group.cached),
+    return (model_name(group.model), profile_name(group.profile), str(group.runs), *measures, percent(group.cached),
             percent(group.ceiling_share), ended or "-")  # fmt: skip
 
 
@@ -120,7 +124,7 @@ def _run_cells(record: Record) -> tuple[str, ...]:
     timing = record.run.timing
     rate = "-" if timing.generation_tps is None else f"{timing.generation_tps:.1f}"
     prompt, cached = ("-" if count is None else str(count) for count in (timing.prompt_tokens, timing.cached_tokens))
-    return (str(record.id), when(record), record.command, model_name(record.model), record.profile or "-", prompt,
+    return (str(record.id), when(record), record.command, model_name(record.model), profile_name(record.profile), prompt,
             cached, str(timing.generation_tokens), rate, record.run.finish_reason or "-")  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from mlxctl.cli.app import App
-from mlxctl.cli.stats.overview import as_row, model_name, percent, when
+from mlxctl.cli.stats.overview import as_row, model_name, percent, profile_name, when
 from mlxctl.errors import UsageError
 from mlxctl.history import bandwidth, store
 from mlxctl.history.record import Record, Setting
@@ -47,7 +47,7 @@ def _lines(record: Record, *, every: bool) -> Iterator[tuple[str, str]]:
     yield "fingerprint", run.model.fingerprint
     if run.model.revision:
         yield "revision", run.model.revision
-    yield "profile", record.profile or "-"
+    yield "profile", profile_name(record.profile)
     yield "device", run.device
     yield "versions", ", ".join(f"{name} {version}" for name, version in run.versions.items())
     if run.finish_reason is not None:
