@@ -124,8 +124,8 @@ def _run_cells(record: Record) -> tuple[str, ...]:
     timing = record.run.timing
     rate = "-" if timing.generation_tps is None else f"{timing.generation_tps:.1f}"
     prompt, cached = ("-" if count is None else str(count) for count in (timing.prompt_tokens, timing.cached_tokens))
-    return (str(record.id), when(record), record.command, model_name(record.model), profile_name(record.profile), prompt,
-            cached, str(timing.generation_tokens), rate, record.run.finish_reason or "-")  # fmt: skip
+    return (str(record.id), when(record), record.command, model_name(record.model), profile_name(record.profile),
+            prompt, cached, str(timing.generation_tokens), rate, record.run.finish_reason or "-")  # fmt: skip
 
 
 def _write_json(app: App, rows: list[dict[str, Any]], name: str, form: str) -> None:
