@@ -273,7 +273,7 @@ complete -c mlxctl -n "__mlxctl_at 'chat'" -s P -l profile -r -f -a '(__mlxctl_p
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l unset -r -f -a '(__mlxctl_keys)' -d 'Do without the profile\'s value for KEY, such as temp or sampler.temp'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l session -r -f -a '(__mlxctl_sessions)' -d 'Go on with the conversation of this name, or begin it'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -s c -l continue -d 'Go on with the last conversation'
-complete -c mlxctl -n "__mlxctl_at 'chat'" -l no-save -d 'Keep nothing: no conversation, no history'
+complete -c mlxctl -n "__mlxctl_at 'chat'" -l no-save -d 'Keep nothing: no conversation, no history, no record of its figures'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l pipeline -d 'Accepted as mlx_lm.chat does; in one process it does nothing'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l model -r -f -a '(__mlxctl_models)' -d 'Model: a local folder, a Hugging Face repository or builtin:NAME (default: mlx-community/Llama-3.2-3B-Instruct-4bit)'
 complete -c mlxctl -n "__mlxctl_at 'chat'" -l revision -r -f -d 'Branch, tag or commit of the repository'

@@ -20,7 +20,8 @@ _SESSION = [
                   "or begin it"),
     GroupedOption(["-c", "--continue", "go_on"], group="Session", is_flag=True, help="Go on with the last "
                   "conversation"),
-    GroupedOption(["--no-save"], group="Session", is_flag=True, help="Keep nothing: no conversation, no history"),
+    GroupedOption(["--no-save"], group="Session", is_flag=True, help="Keep nothing: no conversation, no history, no "
+                  "record of its figures"),
     GroupedOption(["--pipeline"], group="Session", is_flag=True, help="Accepted as mlx_lm.chat does; in one process "
                   "it does nothing"),
 ]  # fmt: skip
@@ -50,7 +51,8 @@ def command(app: App, /, profile: str | None, unset: tuple[str, ...], session: s
     interactive = app.stdin.isatty() and app.stderr.isatty()
     # A script that names no session wants none of its questions in the list of a person's.
     keep = not no_save and (interactive or session is not None)
-    call = Asked.of_call(flags(params), profile, unset)
+    unlogged = {"request.no_log": True} if no_save else {}
+    call = Asked.of_call({**flags(params), **unlogged}, profile, unset)
     if session is None:
         call.resolve(app.environ)  # before anything heavy is imported
     chat = Chat(_screen(app, interactive), app.environ, call, keep=keep)
