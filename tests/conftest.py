@@ -19,6 +19,7 @@ hypothesis.settings.register_profile("sealed", derandomize=True, database=None) 
 hypothesis.settings.load_profile("sealed")
 REPO = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
+XDG = ("CONFIG", "CACHE", "STATE", "DATA")
 KEPT = ("PATH", "LANG", "TMPDIR", "LD_LIBRARY_PATH")  # of the caller's environment
 
 
@@ -40,6 +41,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     return lambda kind: str(models.adapter(root) if kind == "adapter" else models.build(kind, root))
 
 
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test does in its own process finds, and leaves, nothing of whoever runs it."""
+    for name in XDG:
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / "own" / name.lower()))
+
+
 @pytest.fixture
 def sealed(tmp_path: Path) -> dict[str, str]:
     """An environment of its own: no home, no configuration, no network."""
@@ -51,7 +59,7 @@ def seal(folder: Path) -> dict[str, str]:
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     home = folder / "home"
     home.mkdir()
-    xdg = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "CACHE", "STATE", "DATA")}
+    xdg = {f"XDG_{name}_HOME": str(home / name.lower()) for name in XDG}
     return {
         **kept,
         **xdg,

@@ -51,6 +51,8 @@ def command(app: App, a: str, b: str, form: str) -> None:
 def _runs(text: str) -> list[Record]:
     if _IDS.fullmatch(text):
         found = store.find(Filter(ids=_ids(text)))
+    elif not text:
+        found = []
     else:
         found = store.find(Filter(profile=text, commands=SUMMED_UP)) or store.find(
             Filter(model=text, commands=SUMMED_UP)

@@ -1,0 +1,117 @@
+"""An answer held to a grammar: what may not come next cannot be sampled."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlxctl.errors import MlxctlError, UsageError
+
+
+class Constraint:
+    """A logits processor that masks what the grammar forbids, for one answer.
+
+    It looks at the tokens it is given rather than count calls: with a draft model the same place comes up twice, and
+    drafts are taken back. Thinking is free; the grammar begins after it.
+    """
+
+    def __init__(self, grammar: str, tokenizer: Any, vocab_size: int, *, thinks: bool, inside: bool) -> None:
+        """thinks: the answer may begin with a thinking block. inside: the prompt has opened one.
+
+        Raises UsageError where the tokenizer's vocabulary cannot be read, or the grammar is too much for it.
+        """
+        from llguidance import LLMatcher
+
+        self._start = list(tokenizer.think_start_tokens or ()) if thinks else []
+        self._end = list(tokenizer.think_end_tokens or ()) if thinks or inside else []
+        self._inside = inside
+        self._eos = sorted(tokenizer.eos_token_ids)
+        self._matcher = LLMatcher(_vocabulary(tokenizer, vocab_size), grammar, log_level=0)
+        self._require_sound(UsageError)
+        self._prompt: int | None = None  # tokens before the answer, as the library counts them
+        self._taken: list[int] = []  # tokens that the grammar has seen
+
+    def __call__(self, tokens: Any, logits: Any) -> Any:
+        import mlx.core as mx
+
+        if self._prompt is None:
+            self._prompt = int(tokens.size)
+        allowed = self._allowed(tokens[self._prompt :].tolist(), int(logits.shape[-1]))
+        return mx.where(mx.array(allowed), logits, -mx.inf)
+
+    def is_complete(self, ids: Sequence[int]) -> bool:
+        """Whether nothing can follow these tokens of the answer but its end."""
+        return self._follow(ids) and bool(self._matcher.is_stopped())
+
+    def is_satisfied(self, ids: Sequence[int]) -> bool:
+        """Whether the answer may end with these tokens."""
+        return self._follow(ids) and bool(self._matcher.is_accepting())
+
+    def _allowed(self, ids: list[int], size: int) -> Any:
+        """Which tokens may come next: a numpy array of bool."""
+        import numpy as np
+
+        allowed = np.ones(size, dtype=bool)
+        if forced := self._opening(ids):
+            allowed[:] = False
+            allowed[forced] = True
+        elif not self._follow(ids):
+            allowed[self._eos] = False  # an answer does not end with its thoughts
+        else:
+            allowed[:] = self._mask(size)
+            if not ids and self._start:
+                allowed[self._start[0]] = True
+        return allowed
+
+    def _opening(self, ids: list[int]) -> int | None:
+        """The token that must follow in a marker of several which the answer has begun."""
+        begun = len(ids)
+        return self._start[begun] if 0 < begun < len(self._start) and ids == self._start[:begun] else None
+
+    def _follow(self, ids: Sequence[int]) -> bool:
+        """Bring the grammar to where these tokens of the answer lead; False while they are thoughts."""
+        begin = self._begins(ids)
+        wanted = list(ids[begin:]) if begin is not None else []
+        wanted = wanted[:-1] if wanted and wanted[-1] in self._eos else wanted
+        same = next((n for n, (a, b) in enumerate(zip(self._taken, wanted, strict=False)) if a != b),
+                    min(len(self._taken), len(wanted)))  # fmt: skip
+        if same < len(self._taken):
+            self._matcher.rollback(len(self._taken) - same)
+        if same < len(wanted):
+            self._matcher.consume_tokens(wanted[same:])
+        self._taken = wanted
+        self._require_sound(MlxctlError)
+        return begin is not None
+
+    def _begins(self, ids: Sequence[int]) -> int | None:
+        """Where the answer proper begins; None while it is not there."""
+        opened = len(self._start)
+        if self._inside:
+            opened = 0
+        elif not self._start or list(ids[:opened]) != self._start:
+            return 0
+        size = len(self._end)
+        ends = (n for n in range(opened, len(ids) - size + 1) if list(ids[n : n + size]) == self._end)
+        found = next(ends, None)
+        return None if found is None else found + size
+
+    def _mask(self, size: int) -> Any:
+        import numpy as np
+        from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
+
+        words = allocate_token_bitmask(1, size)
+        fill_next_token_bitmask(self._matcher, words)
+        self._require_sound(MlxctlError)
+        return np.unpackbits(words.view(np.uint8), bitorder="little")[:size].astype(bool)
+
+    def _require_sound(self, kind: type[MlxctlError]) -> None:
+        if self._matcher.is_error():
+            raise kind(f"the grammar cannot be followed: {self._matcher.get_error().splitlines()[0][:200]}")
+
+
+def _vocabulary(tokenizer: Any, vocab_size: int) -> Any:
+    """The tokens as llguidance knows them."""
+    from llguidance.hf import from_tokenizer
+
+    try:
+        return from_tokenizer(tokenizer._tokenizer, n_vocab=vocab_size, eos_token=sorted(tokenizer.eos_token_ids))
+    except Exception as error:  # its parts are written in Rust, and raise what they like
+        raise UsageError(f"this model's tokenizer cannot be held to a grammar: {error}") from error

@@ -1,0 +1,138 @@
+"""Grammars that answers are held to: JSON schemas, regular expressions, Lark and GBNF, checked before a model loads."""
+
+import functools
+import json
+import re
+from typing import Any
+
+from mlxctl import paths, texts
+from mlxctl.errors import UsageError, first_line
+from mlxctl.settings import Generation
+
+KEYS = ("json_schema", "regex", "grammar")  # of [generation]; at most one of them
+# Between the parts of JSON a space, or a line end and an indent: a model may not fill its answer with blanks.
+_BLANKS = r" ?|\n {0,32}"
+_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_FIELD = re.compile(r"\s*(?P<name>[^\s:,]+)(?:\s+(?P<type>[a-z]+))?\s*(?::\s*(?P<text>.*?))?\s*", re.DOTALL)
+
+
+def asked_for(generation: Generation) -> str | None:
+    """The key of the grammar that the settings ask for. Raises UsageError for more than one."""
+    found = [key for key in KEYS if getattr(generation, key) is not None]
+    if len(found) > 1:
+        raise UsageError(f"{found[0]} and {found[1]}: an answer can be held to one of them")
+    return found[0] if found else None
+
+
+def compiled(generation: Generation) -> str | None:
+    """The grammar that the settings ask for, as llguidance takes it; None for none.
+
+    Raises UsageError, which names the place of a fault.
+    """
+    key = asked_for(generation)
+    if key is None:
+        return None
+    _require()
+    value: str = getattr(generation, key)
+    return {"json_schema": _schema, "regex": _regex, "grammar": _file}[key](value)
+
+
+def schema(text: str) -> dict[str, Any] | bool:
+    """The JSON schema that a text means: JSON, the path of a file with some, or fields as "name, age int".
+
+    Raises UsageError.
+    """
+    if text.lstrip().startswith(("{", "true", "false")) and not paths.is_file(text):
+        return _json(text, "json_schema")
+    if paths.is_file(text) or "/" in text or text.endswith(".json"):
+        return _json(texts.read_file(text), text)
+    return _fields(text)
+
+
+def _require() -> None:
+    try:
+        import jsonschema
+        import llguidance  # noqa: F401
+    except ImportError:
+        raise UsageError("llguidance is not installed, which holds answers to a grammar",
+                         hint='pip install "mlxctl[grammar]"') from None  # fmt: skip
+
+
+@functools.lru_cache(maxsize=8)
+def _schema(text: str) -> str:
+    from llguidance import LLMatcher
+
+    found = schema(text)
+    _check(found)
+    try:
+        grammar = LLMatcher.grammar_from_json_schema(
+            json.dumps(found), defaults={"whitespace_pattern": _BLANKS, "whitespace_flexible": True}
+        )
+    except ValueError as error:
+        raise UsageError(f"json_schema: {first_line(error)}") from None
+    return _valid("json_schema", grammar)
+
+
+@functools.lru_cache(maxsize=8)
+def _regex(text: str) -> str:
+    from llguidance import LLMatcher
+
+    return _valid("regex", LLMatcher.grammar_from_regex(text))
+
+
+@functools.lru_cache(maxsize=8)
+def _file(name: str) -> str:
+    from llguidance import grammar_from
+
+    try:
+        return _valid(f"grammar {name}", grammar_from("grammar", texts.read_file(name)))
+    except ValueError as error:
+        raise UsageError(f"grammar {name}: {first_line(error)}") from None
+
+
+def _valid(what: str, grammar: str) -> str:
+    from llguidance import LLMatcher
+
+    wrong, messages = LLMatcher.validate_grammar_with_warnings(grammar)
+    if wrong:
+        raise UsageError(f"{what}: {first_line(ValueError(messages[0]))}")
+    return grammar
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{where}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: not JSON: {first_line(error)}") from None
+    if not isinstance(found, dict | bool):
+        raise UsageError(f"{where}: a JSON schema is an object, this is a {type(found).__name__}")
+    return found
+
+
+def _check(found: dict[str, Any] | bool) -> None:
+    """See that it is a schema, by the draft it names. Raises UsageError with the place in it."""
+    from jsonschema import SchemaError
+    from jsonschema.validators import validator_for
+
+    try:
+        validator_for(found).check_schema(found)
+    except SchemaError as error:
+        raise UsageError(f"json_schema: {error.json_path}: {first_line(ValueError(error.message))[:200]}") from None
+    except RecursionError:
+        raise UsageError("json_schema: nested too deeply") from None
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """The schema of "name, age int, bio: what they did": an object with these fields, text where no type is named."""
+    properties: dict[str, Any] = {}
+    for part in re.split(r"\n" if "\n" in text.strip() else ",", text.strip()):
+        found = _FIELD.fullmatch(part)
+        if not found or (found["type"] or "str") not in _TYPES:
+            known = ", ".join(_TYPES)
+            raise UsageError(f"json_schema: {part.strip()[:60]!r} is no field: give NAME, or NAME and one of {known}",
+                             hint="or a JSON schema, or the path of a file with one")  # fmt: skip
+        described = {"description": found["text"]} if found["text"] else {}
+        properties[found["name"]] = {"type": _TYPES[found["type"] or "str"], **described}
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
