@@ -226,7 +226,7 @@ _mlxctl_sessions() {
     done
 }
 
-_mlxctl_keys() { _mlxctl_add path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start name auto max_bytes on_full markdown format stats thinking log_text model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start cache.name cache.auto cache.max_bytes chat.on_full chat.markdown output.format output.stats output.thinking output.log_text; }
+_mlxctl_keys() { _mlxctl_add path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop json_schema regex grammar prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start name auto max_bytes on_full markdown format stats thinking log_text model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.json_schema generation.regex generation.grammar generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start cache.name cache.auto cache.max_bytes chat.on_full chat.markdown output.format output.stats output.thinking output.log_text; }
 
 _mlxctl_paths() { _mlxctl_files ''; }
 
@@ -280,11 +280,12 @@ _mlxctl_flags() {
             --no-use-default-chat-template --temp --top-p --min-p --min-tokens-to-keep --top-k --xtc-probability
             --xtc-threshold --seed --repetition-penalty --repetition-context-size --presence-penalty
             --presence-context-size --frequency-penalty --frequency-context-size --logit-bias --ban -m
-            --max-tokens --stop --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start
-            --cache --auto-cache --no-auto-cache --cache-max-bytes --format --stats --no-stats --thinking
-            --log-text --no-log-text -p --prompt --messages --image --prompt-cache-file --cache-update
-            --chat-template-config --think --no-think --escapes --allow-special --verbose --dry-run --offline
-            --no-offline --fail-on-length --no-fail-on-length --stats-file --no-log --log -h --help'
+            --max-tokens --stop --json-schema --regex --grammar --prefill-step-size --max-kv-size --kv-bits
+            --kv-group-size --quantized-kv-start --cache --auto-cache --no-auto-cache --cache-max-bytes --format
+            --stats --no-stats --thinking --log-text --no-log-text -p --prompt --messages --image
+            --prompt-cache-file --cache-update --chat-template-config --think --no-think --escapes
+            --allow-special --verbose --dry-run --offline --no-offline --fail-on-length --no-fail-on-length
+            --stats-file --no-log --log -h --help'
         ;;
     generate)
         flags='-h --help --model --adapter-path --trust-remote-code --extra-eos-token --quantize-activations -qa
@@ -302,10 +303,11 @@ _mlxctl_flags() {
             --no-ignore-chat-template --use-default-chat-template --no-use-default-chat-template --temp --top-p
             --min-p --min-tokens-to-keep --top-k --xtc-probability --xtc-threshold --seed --repetition-penalty
             --repetition-context-size --presence-penalty --presence-context-size --frequency-penalty
-            --frequency-context-size --logit-bias --ban -m --max-tokens --stop --prefill-step-size --max-kv-size
-            --kv-bits --kv-group-size --quantized-kv-start --on-full --markdown --no-markdown --stats --no-stats
-            --thinking --log-text --no-log-text --image --chat-template-config --think --no-think
-            --allow-special --offline --no-offline --stats-file --no-log --log -h --help'
+            --frequency-context-size --logit-bias --ban -m --max-tokens --stop --json-schema --regex --grammar
+            --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start --on-full
+            --markdown --no-markdown --stats --no-stats --thinking --log-text --no-log-text --image
+            --chat-template-config --think --no-think --allow-special --offline --no-offline --stats-file
+            --no-log --log -h --help'
         ;;
     cache)
         flags='-h --help'
@@ -327,11 +329,11 @@ _mlxctl_flags() {
             --no-use-default-chat-template --temp --top-p --min-p --min-tokens-to-keep --top-k --xtc-probability
             --xtc-threshold --seed --repetition-penalty --repetition-context-size --presence-penalty
             --presence-context-size --frequency-penalty --frequency-context-size --logit-bias --ban -m
-            --max-tokens --stop --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start
-            --auto-cache --no-auto-cache --cache-max-bytes --format --stats --no-stats --thinking --log-text
-            --no-log-text -p --prompt --messages --image --cache-update --chat-template-config --think
-            --no-think --escapes --allow-special --verbose --dry-run --offline --no-offline --fail-on-length
-            --no-fail-on-length --stats-file --no-log --log -h --help'
+            --max-tokens --stop --json-schema --regex --grammar --prefill-step-size --max-kv-size --kv-bits
+            --kv-group-size --quantized-kv-start --auto-cache --no-auto-cache --cache-max-bytes --format --stats
+            --no-stats --thinking --log-text --no-log-text -p --prompt --messages --image --cache-update
+            --chat-template-config --think --no-think --escapes --allow-special --verbose --dry-run --offline
+            --no-offline --fail-on-length --no-fail-on-length --stats-file --no-log --log -h --help'
         ;;
     cache/list)
         flags='-P --profile --format -h --help'
@@ -408,9 +410,9 @@ _mlxctl_flags() {
             --no-use-default-chat-template --temp --top-p --min-p --min-tokens-to-keep --top-k --xtc-probability
             --xtc-threshold --seed --repetition-penalty --repetition-context-size --presence-penalty
             --presence-context-size --frequency-penalty --frequency-context-size --logit-bias --ban -m
-            --max-tokens --stop --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start
-            --cache --auto-cache --no-auto-cache --cache-max-bytes --on-full --markdown --no-markdown --stats
-            --no-stats --thinking --log-text --no-log-text -h --help'
+            --max-tokens --stop --json-schema --regex --grammar --prefill-step-size --max-kv-size --kv-bits
+            --kv-group-size --quantized-kv-start --cache --auto-cache --no-auto-cache --cache-max-bytes
+            --on-full --markdown --no-markdown --stats --no-stats --thinking --log-text --no-log-text -h --help'
         ;;
     profile/new)
         flags='--from --description --user -h --help'
@@ -447,8 +449,8 @@ _mlxctl_flag_value() {
         | run/--xtc-probability | run/--xtc-threshold | run/--seed | run/--repetition-penalty | \
         run/--repetition-context-size | run/--presence-penalty | run/--presence-context-size | \
         run/--frequency-penalty | run/--frequency-context-size | run/--logit-bias | run/--ban | run/-m | \
-        run/--max-tokens | run/--stop | run/--prefill-step-size | run/--max-kv-size | run/--quantized-kv-start | \
-        run/--cache-max-bytes | run/-p | run/--prompt | run/--chat-template-config)
+        run/--max-tokens | run/--stop | run/--regex | run/--prefill-step-size | run/--max-kv-size | \
+        run/--quantized-kv-start | run/--cache-max-bytes | run/-p | run/--prompt | run/--chat-template-config)
         value='nothing'
         ;;
     run/--model | run/--draft-model)
@@ -460,8 +462,8 @@ _mlxctl_flag_value() {
     run/--dtype)
         value='words auto native float32 float16 bfloat16'
         ;;
-    run/--system-file | run/-f | run/--file | run/--messages | run/--image | run/--prompt-cache-file | \
-        run/--stats-file)
+    run/--system-file | run/-f | run/--file | run/--json-schema | run/--grammar | run/--messages | run/--image | \
+        run/--prompt-cache-file | run/--stats-file)
         value='paths'
         ;;
     run/--kv-bits)
@@ -531,7 +533,7 @@ _mlxctl_flag_value() {
         chat/--top-k | chat/--xtc-probability | chat/--xtc-threshold | chat/--seed | chat/--repetition-penalty | \
         chat/--repetition-context-size | chat/--presence-penalty | chat/--presence-context-size | \
         chat/--frequency-penalty | chat/--frequency-context-size | chat/--logit-bias | chat/--ban | chat/-m | \
-        chat/--max-tokens | chat/--stop | chat/--prefill-step-size | chat/--max-kv-size | \
+        chat/--max-tokens | chat/--stop | chat/--regex | chat/--prefill-step-size | chat/--max-kv-size | \
         chat/--quantized-kv-start | chat/--chat-template-config)
         value='nothing'
         ;;
@@ -541,7 +543,8 @@ _mlxctl_flag_value() {
     chat/--dtype)
         value='words auto native float32 float16 bfloat16'
         ;;
-    chat/--system-file | chat/-f | chat/--file | chat/--image | chat/--stats-file)
+    chat/--system-file | chat/-f | chat/--file | chat/--json-schema | chat/--grammar | chat/--image | \
+        chat/--stats-file)
         value='paths'
         ;;
     chat/--kv-bits)
@@ -605,9 +608,9 @@ _mlxctl_flag_value() {
         cache/load/--repetition-context-size | cache/load/--presence-penalty | \
         cache/load/--presence-context-size | cache/load/--frequency-penalty | \
         cache/load/--frequency-context-size | cache/load/--logit-bias | cache/load/--ban | cache/load/-m | \
-        cache/load/--max-tokens | cache/load/--stop | cache/load/--prefill-step-size | cache/load/--max-kv-size \
-        | cache/load/--quantized-kv-start | cache/load/--cache-max-bytes | cache/load/-p | cache/load/--prompt | \
-        cache/load/--chat-template-config)
+        cache/load/--max-tokens | cache/load/--stop | cache/load/--regex | cache/load/--prefill-step-size | \
+        cache/load/--max-kv-size | cache/load/--quantized-kv-start | cache/load/--cache-max-bytes | \
+        cache/load/-p | cache/load/--prompt | cache/load/--chat-template-config)
         value='nothing'
         ;;
     cache/load/--adapter-path)
@@ -616,8 +619,8 @@ _mlxctl_flag_value() {
     cache/load/--dtype)
         value='words auto native float32 float16 bfloat16'
         ;;
-    cache/load/--system-file | cache/load/-f | cache/load/--file | cache/load/--messages | cache/load/--image | \
-        cache/load/--stats-file)
+    cache/load/--system-file | cache/load/-f | cache/load/--file | cache/load/--json-schema | \
+        cache/load/--grammar | cache/load/--messages | cache/load/--image | cache/load/--stats-file)
         value='paths'
         ;;
     cache/load/--kv-bits)
@@ -805,8 +808,8 @@ _mlxctl_flag_value() {
         profile/show/--presence-penalty | profile/show/--presence-context-size | \
         profile/show/--frequency-penalty | profile/show/--frequency-context-size | profile/show/--logit-bias | \
         profile/show/--ban | profile/show/-m | profile/show/--max-tokens | profile/show/--stop | \
-        profile/show/--prefill-step-size | profile/show/--max-kv-size | profile/show/--quantized-kv-start | \
-        profile/show/--cache-max-bytes)
+        profile/show/--regex | profile/show/--prefill-step-size | profile/show/--max-kv-size | \
+        profile/show/--quantized-kv-start | profile/show/--cache-max-bytes)
         value='nothing'
         ;;
     profile/show/--adapter-path)
@@ -815,7 +818,8 @@ _mlxctl_flag_value() {
     profile/show/--dtype)
         value='words auto native float32 float16 bfloat16'
         ;;
-    profile/show/--system-file | profile/show/-f | profile/show/--file)
+    profile/show/--system-file | profile/show/-f | profile/show/--file | profile/show/--json-schema | \
+        profile/show/--grammar)
         value='paths'
         ;;
     profile/show/--kv-bits)

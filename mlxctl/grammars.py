@@ -5,7 +5,7 @@ import json
 import re
 from typing import Any
 
-from mlxctl import paths, texts
+from mlxctl import texts
 from mlxctl.errors import UsageError, first_line
 from mlxctl.settings import Generation
 
@@ -34,7 +34,26 @@ def compiled(generation: Generation) -> str | None:
         return None
     _require()
     value: str = getattr(generation, key)
-    return {"json_schema": _schema, "regex": _regex, "grammar": _file}[key](value)
+    if key == "json_schema":
+        return _schema(json.dumps(schema(value)))
+    return _regex(value) if key == "regex" else _grammar(value, texts.read_file(value))
+
+
+def notices(generation: Generation) -> list[str]:
+    """What of a grammar is not held to as it says. Raises UsageError."""
+    if generation.json_schema is None or not _has_key(schema(generation.json_schema), "oneOf"):
+        return []
+    return ["json_schema: oneOf is held to as anyOf: an answer may be of several of its parts"]
+
+
+def _has_key(value: Any, key: str) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (isinstance(value, dict) and key in value) or any(_has_key(item, key) for item in inner)
+
+
+def names_file(text: str) -> bool:
+    """Whether a schema is given as the path of a file."""
+    return not _is_json(text) and ("/" in text or text.endswith(".json"))
 
 
 def schema(text: str) -> dict[str, Any] | bool:
@@ -42,16 +61,20 @@ def schema(text: str) -> dict[str, Any] | bool:
 
     Raises UsageError.
     """
-    if text.lstrip().startswith(("{", "true", "false")) and not paths.is_file(text):
+    if _is_json(text):
         return _json(text, "json_schema")
-    if paths.is_file(text) or "/" in text or text.endswith(".json"):
+    if names_file(text):
         return _json(texts.read_file(text), text)
     return _fields(text)
 
 
+def _is_json(text: str) -> bool:
+    return text.lstrip().startswith(("{", "["))
+
+
 def _require() -> None:
     try:
-        import jsonschema
+        import jsonschema  # noqa: F401
         import llguidance  # noqa: F401
     except ImportError:
         raise UsageError("llguidance is not installed, which holds answers to a grammar",
@@ -62,11 +85,10 @@ def _require() -> None:
 def _schema(text: str) -> str:
     from llguidance import LLMatcher
 
-    found = schema(text)
-    _check(found)
+    _check(json.loads(text))
     try:
         grammar = LLMatcher.grammar_from_json_schema(
-            json.dumps(found), defaults={"whitespace_pattern": _BLANKS, "whitespace_flexible": True}
+            text, defaults={"whitespace_pattern": _BLANKS, "whitespace_flexible": True, "coerce_one_of": True}
         )
     except ValueError as error:
         raise UsageError(f"json_schema: {first_line(error)}") from None
@@ -81,11 +103,11 @@ def _regex(text: str) -> str:
 
 
 @functools.lru_cache(maxsize=8)
-def _file(name: str) -> str:
+def _grammar(name: str, text: str) -> str:
     from llguidance import grammar_from
 
     try:
-        return _valid(f"grammar {name}", grammar_from("grammar", texts.read_file(name)))
+        return _valid(f"grammar {name}", grammar_from("grammar", text))
     except ValueError as error:
         raise UsageError(f"grammar {name}: {first_line(error)}") from None
 
@@ -99,7 +121,7 @@ def _valid(what: str, grammar: str) -> str:
     return grammar
 
 
-def _json(text: str, where: str) -> Any:
+def _json(text: str, where: str) -> dict[str, Any] | bool:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:

@@ -6,7 +6,7 @@ Nothing here imports mlx: the facts about a model come in as plain data.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from mlxctl import options
+from mlxctl import grammars, options
 from mlxctl.errors import UsageError
 from mlxctl.settings import Settings
 
@@ -19,11 +19,15 @@ CACHED_BEGINNING = "the system prompt would be ignored: the prompt cache already
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong, in one line. fatal: the run is refused. keys: the settings it is about, the first foremost."""
+    """What is wrong, in one line. fatal: the run is refused. keys: the settings it is about, the first foremost.
+
+    always: `generate`, too, refuses it: upstream has no such setting.
+    """
 
     message: str
     fatal: bool = False
     keys: tuple[str, ...] = ()
+    always: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class ModelFacts:
 def enforce(findings: Iterable[Finding], settings: Settings, say: Callable[[str], None]) -> None:
     """Refuse what the rules refuse (UsageError); say the rest. `generate` accepts what upstream accepts."""
     for finding in findings:
-        if finding.fatal and not settings.upstream_rules:
+        if finding.fatal and (finding.always or not settings.upstream_rules):
             raise UsageError(finding.message)
         say(finding.message)
 
@@ -73,6 +77,7 @@ def for_settings(settings: Settings) -> Iterator[Finding]:
     if settings.cache.name is not None and request.image:
         yield Finding("cache.name: a prompt with images cannot start from a prompt cache", fatal=True,
                       keys=("cache.name",))  # fmt: skip
+    yield from _grammar(settings)
     if request.cache_update and settings.cache.name is None and request.prompt_cache_file is None:
         yield Finding("--cache-update: there is no cache to write back to (--cache names one)", fatal=True)
     if request.prompt_cache_file is not None and (prompt.system is not None or prompt.system_file is not None):
@@ -170,6 +175,17 @@ def _idle_sampler(settings: Settings) -> Iterator[Finding]:
         verb = "does" if len(idle) == 1 else "do"
         yield Finding(f"{_list(idle)} {verb} nothing at temperature 0: the likeliest token is always taken",
                       keys=tuple(f"sampler.{name}" for name in idle))  # fmt: skip
+
+
+def _grammar(settings: Settings) -> Iterator[Finding]:
+    """A grammar that is none, before an hour's answer is given without it."""
+    keys = tuple(f"generation.{key}" for key in grammars.KEYS)
+    try:
+        grammars.compiled(settings.generation)
+        yield from (Finding(notice, keys=keys) for notice in grammars.notices(settings.generation))
+    except UsageError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        yield Finding(error.message + hint, fatal=True, keys=keys, always=True)
 
 
 def _unpackable(settings: Settings, facts: ModelFacts) -> str | None:

@@ -110,6 +110,11 @@ class Generation(Section, frozen=True):
     max_tokens: Annotated[int | None, opt("--max-tokens", "Most tokens to generate; -1: no limit (default: what is "
         "left of the model's context)", short="-m", upstream=True, forbid=(0,), ge=-1)] = None  # fmt: skip
     stop: Annotated[list[str], opt("--stop", "Text that ends the answer; it is not printed", metavar="TEXT")] = []
+    json_schema: Annotated[str | None, opt("--json-schema", "Hold the answer to a JSON schema: a file, JSON, or fields "
+        "as 'name, age int'", metavar="SCHEMA")] = None  # fmt: skip
+    regex: Annotated[str | None, opt("--regex", "Hold the answer to a regular expression", metavar="REGEX")] = None
+    grammar: Annotated[str | None, opt("--grammar", "Hold the answer to a grammar in a file (Lark or GBNF)",
+        metavar="PATH")] = None  # fmt: skip
     prefill_step_size: Annotated[int, opt("--prefill-step-size", "Prompt tokens processed at a time", upstream=True,
         ge=1)] = 2048  # fmt: skip
 

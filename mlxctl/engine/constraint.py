@@ -1,5 +1,6 @@
 """An answer held to a grammar: what may not come next cannot be sampled."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,19 +14,29 @@ class Constraint:
     drafts are taken back. Thinking is free; the grammar begins after it.
     """
 
-    def __init__(self, grammar: str, tokenizer: Any, vocab_size: int, *, thinks: bool, inside: bool) -> None:
-        """thinks: the answer may begin with a thinking block. inside: the prompt has opened one.
+    def __init__(
+        self, grammar: str, tokenizer: Any, vocab_size: int, *, begun: str = "", thinks: bool = False,
+        inside: bool = False,
+    ) -> None:  # fmt: skip
+        """begun: what the answer goes on with. thinks: it may begin with thoughts. inside: the prompt has opened them.
 
-        Raises UsageError where the tokenizer's vocabulary cannot be read, or the grammar is too much for it.
+        Raises UsageError where the tokenizer's vocabulary cannot be read, the grammar is too much, or the answer was
+        begun otherwise.
         """
         from llguidance import LLMatcher
 
+        if not tokenizer.eos_token_ids:
+            raise UsageError("the model has no token that ends an answer, and a grammar needs one (--extra-eos-token)")
         self._start = list(tokenizer.think_start_tokens or ()) if thinks else []
         self._end = list(tokenizer.think_end_tokens or ()) if thinks or inside else []
         self._inside = inside
         self._eos = sorted(tokenizer.eos_token_ids)
-        self._matcher = LLMatcher(_vocabulary(tokenizer, vocab_size), grammar, log_level=0)
+        self._size = max(vocab_size, len(tokenizer))
+        vocabulary = _vocabulary(tokenizer, self._size)
+        self._matcher = LLMatcher(vocabulary, grammar, log_level=0)
         self._require_sound(UsageError)
+        if begun and not self._matcher.consume_tokens(vocabulary.tokenize_str(begun)):
+            raise UsageError("the answer was begun with a text that the grammar does not allow")
         self._prompt: int | None = None  # tokens before the answer, as the library counts them
         self._taken: list[int] = []  # tokens that the grammar has seen
 
@@ -70,7 +81,8 @@ class Constraint:
         """Bring the grammar to where these tokens of the answer lead; False while they are thoughts."""
         begin = self._begins(ids)
         wanted = list(ids[begin:]) if begin is not None else []
-        wanted = wanted[:-1] if wanted and wanted[-1] in self._eos else wanted
+        # A draft may go on behind the end, which nobody will see.
+        wanted = wanted[: next((n for n, id in enumerate(wanted) if id in self._eos), len(wanted))]
         same = next((n for n, (a, b) in enumerate(zip(self._taken, wanted, strict=False)) if a != b),
                     min(len(self._taken), len(wanted)))  # fmt: skip
         if same < len(self._taken):
@@ -97,16 +109,18 @@ class Constraint:
         import numpy as np
         from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 
-        words = allocate_token_bitmask(1, size)
+        words = allocate_token_bitmask(1, self._size)
         fill_next_token_bitmask(self._matcher, words)
         self._require_sound(MlxctlError)
-        return np.unpackbits(words.view(np.uint8), bitorder="little")[:size].astype(bool)
+        found = np.unpackbits(words.view(np.uint8), bitorder="little")[: min(self._size, size)]
+        return np.pad(found, (0, size - len(found))).astype(bool)
 
     def _require_sound(self, kind: type[MlxctlError]) -> None:
         if self._matcher.is_error():
             raise kind(f"the grammar cannot be followed: {self._matcher.get_error().splitlines()[0][:200]}")
 
 
+@functools.lru_cache(maxsize=2)
 def _vocabulary(tokenizer: Any, vocab_size: int) -> Any:
     """The tokens as llguidance knows them."""
     from llguidance.hf import from_tokenizer

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlxctl import rules
+from mlxctl import grammars, rules
 from mlxctl.engine import images, kv, prompt, sampling
+from mlxctl.engine.constraint import Constraint
 from mlxctl.engine.kv import Prefix
 from mlxctl.engine.loader import Say, Source, Weights
+from mlxctl.engine.prompt import Rendered
 from mlxctl.engine.upstream_cache import StoredCache
 from mlxctl.errors import CacheError, UsageError
 from mlxctl.events import Message
@@ -27,7 +29,7 @@ class Job:
     cached_tokens, is known. snapshot_at: after so many tokens of the prompt a copy of the caches is kept.
     limit: most tokens to generate, -1 for none. keep_space: the answer continues a text, so that a space at its start
     belongs to it. embeddings: of images, in place of the ids. caches: None leaves them to the library. messages: what
-    the prompt was made of. touched: as in Weights.
+    the prompt was made of. touched: as in Weights. constraint: one of the processors, where a grammar is asked for.
     """
 
     model: Any
@@ -52,6 +54,7 @@ class Job:
     logprobs: bool = False
     messages: Sequence[Message] = ()
     touched: int | None = None
+    constraint: Constraint | None = None
 
     @property
     def prompt_tokens(self) -> int:
@@ -96,6 +99,9 @@ class Loaded:
         sampler = sampling.make_sampler(settings, tokenizer, facts.vocab_size)
         known = [] if embeddings is not None else ids[:-1]
         processors = sampling.make_logits_processors(settings, tokenizer, known)
+        constraint = self._constraint(settings, messages, rendered)
+        if constraint is not None:
+            processors.append(constraint)  # the last, so that nothing brings back what it forbids
         # Only now, for it uses a prefix up, and nobody shall lose it to settings that are refused.
         start = self._start(prefixes if embeddings is None else (), ids, settings, any_split)
         split = shared is not None and embeddings is None and wants_snapshot(start.caches, ids)
@@ -122,7 +128,24 @@ class Loaded:
             logprobs=logprobs,
             messages=messages,
             touched=weights.touched,
+            constraint=constraint,
         )
+
+    def _constraint(self, settings: Settings, messages: Sequence[Message], rendered: Rendered) -> Constraint | None:
+        """The grammar that the settings ask for, for one answer."""
+        grammar = grammars.compiled(settings.generation)
+        if grammar is None:
+            return None
+        begun = settings.prompt.prefill_response or ""
+        if not begun and messages[-1]["role"] == "assistant":
+            begun = messages[-1]["content"]
+        if self.source.tokenizer.think_end:
+            begun = begun.rpartition(self.source.tokenizer.think_end)[2]
+        inside = rendered.opened_thinking
+        thinks = not begun and settings.template_arguments.get("enable_thinking") is not False
+        size = self.weights.facts.vocab_size or 0
+        return Constraint(grammar, self.source.tokenizer, size, begun="" if inside else begun, thinks=thinks,
+                          inside=inside)  # fmt: skip
 
     def _start(self, prefixes: Sequence[Prefix], ids: list[int], settings: Settings, any_split: bool) -> "_Start":
         """What of the prompt is processed already."""

@@ -10,7 +10,7 @@ from mlxctl.engine import device, kv
 from mlxctl.engine.job import Job
 from mlxctl.engine.text import Scanner, Thinking
 from mlxctl.errors import MlxctlError, ResourceError, UsageError, first_line, is_out_of_memory
-from mlxctl.events import Event, Progress, Timing, Token
+from mlxctl.events import Event, Notice, Progress, Timing, Token
 
 _SPACES = ("Ġ", "▁")  # how vocabularies spell a space at the start of a token
 _ENDLESS = 2**31 - 1  # speculative decoding cannot take -1
@@ -55,6 +55,8 @@ class Generation:
                 yield from self.prefill(self.job.ids[:-1])  # the library takes the last one
             if self.stop is None:
                 yield from self._decode()
+        if self.job.constraint is not None and not self.job.constraint.is_satisfied(self.ids):
+            yield Notice("the answer is incomplete: it does not satisfy the grammar")
 
     def reading(self) -> Iterator[Progress]:
         """Process the prompt, and that is all."""
@@ -211,8 +213,12 @@ class Generation:
 
     def _end(self, response: Any, string: str | None) -> None:
         """Note why the run ends with this token, if it does."""
+        held = self.job.constraint
+        whole = self.ids[:-1] if response.finish_reason == "stop" else self.ids
         if string is not None:
             self.stop = {"kind": "string", "string": string}
+        elif response.finish_reason is not None and held is not None and held.is_complete(whole):
+            self.stop = {"kind": "grammar"}
         elif response.finish_reason == "length":
             self.stop = {"kind": "length", "max_tokens": self.job.limit}
         elif response.finish_reason == "stop":

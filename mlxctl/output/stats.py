@@ -80,6 +80,7 @@ def _stop(stop: dict[str, Any]) -> str:
     return {
         "eos": "ended by {token}",
         "string": "ended by the stop text {string!r}",
+        "grammar": "ended by the grammar",
         "length": "cut at {max_tokens} tokens",
         "signal": "interrupted by {signal}",
     }[stop["kind"]].format(**stop)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlxctl import options, paths
+from mlxctl import grammars, options, paths
 from mlxctl.options import Option
 from mlxctl.profiles.values import Value
 
@@ -13,16 +13,22 @@ FILE_KEYS = [row.key for row in _ROWS if row.metavar == "PATH"]  # what a profil
 _PLACES = {row.key: row for row in _ROWS if row.metavar in ("FOLDER", "MODEL", "CACHE")}
 
 
+def _is_file(key: str, value: Value) -> bool:
+    """Whether this is the name of a file that is read; a schema may be given as such, or as itself."""
+    schema = key == "generation.json_schema" and value.value is not None and grammars.names_file(value.value)
+    return schema or key in FILE_KEYS
+
+
 def anchor(key: str, value: Value, folder: Path) -> Value:
     """A value of a profile in that folder (a path in full), with every name in full."""
-    if key in FILE_KEYS or (key in _PLACES and _is_relative(_PLACES[key], value.value)):
+    if _is_file(key, value) or (key in _PLACES and _is_relative(_PLACES[key], value.value)):
         return value.renamed(lambda name: str(folder / name))
     return value
 
 
 def outside(key: str, value: Value, folder: Path) -> Iterator[str]:
     """The file names in a value of a profile that lead out of its folder."""
-    if key in FILE_KEYS:
+    if _is_file(key, value):
         yield from (name for name in value.names() if not _inside(folder, name))
 
 
@@ -30,14 +36,14 @@ def from_here(key: str, value: Value) -> Value:
     """A value of a flag or variable, with every name in full: they are meant from the working directory."""
     if value.layer not in ("flag", "variable"):
         return value
-    if key in FILE_KEYS or (key in _PLACES and _is_local(_PLACES[key], value.value)):
+    if _is_file(key, value) or (key in _PLACES and _is_local(_PLACES[key], value.value)):
         return value.renamed(lambda name: str(paths.absolute(name)))
     return value
 
 
 def as_written(key: str, value: Value, folder: Path) -> Value:
     """A value, its names in full, as a profile in that folder must put it; a file must be inside (`outside` tells)."""
-    if key in FILE_KEYS:
+    if _is_file(key, value):
         return value.renamed(lambda name: _relative(Path(name), folder))
     if key in _PLACES and value.value is not None and value.value.startswith("/"):
         return value.renamed(lambda name: seen_from(folder, Path(name)))
