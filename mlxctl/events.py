@@ -29,7 +29,8 @@ class Token:
 
     raw: all of it; text: the answer's part; thinking: the part between the thinking markers. The markers stand in
     raw alone. Text that may yet turn out to be a stop string is held back and comes with a later token.
-    logprob: natural logarithm of the token's probability, None unless asked for.
+    logprob: natural logarithm of the token's probability, None unless asked for. top_logprobs: likewise of the
+    likeliest tokens, as {"id", "piece", "text", "logprob"}, the likeliest first.
     """
 
     id: int
@@ -38,6 +39,7 @@ class Token:
     thinking: str
     from_draft: bool = False
     logprob: float | None = None
+    top_logprobs: list[dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,7 @@ def for_settings(settings: Settings) -> Iterator[Finding]:
         yield Finding("cache.name: a prompt with images cannot start from a prompt cache", fatal=True,
                       keys=("cache.name",))  # fmt: skip
     yield from _grammar(settings)
+    yield from _formats(settings)
     if request.cache_update and settings.cache.name is None and request.prompt_cache_file is None:
         yield Finding("--cache-update: there is no cache to write back to (--cache names one)", fatal=True)
     if request.prompt_cache_file is not None and (prompt.system is not None or prompt.system_file is not None):
@@ -175,6 +176,15 @@ def _idle_sampler(settings: Settings) -> Iterator[Finding]:
         verb = "does" if len(idle) == 1 else "do"
         yield Finding(f"{_list(idle)} {verb} nothing at temperature 0: the likeliest token is always taken",
                       keys=tuple(f"sampler.{name}" for name in idle))  # fmt: skip
+
+
+def _formats(settings: Settings) -> Iterator[Finding]:
+    """What only one format has."""
+    request, form = settings.request, settings.output.format
+    if (request.extract or request.extract_last) and form != "text":
+        yield Finding(f"--extract takes a block out of --format text, not {form}", fatal=True)
+    if request.top_logprobs and form != "jsonl":
+        yield Finding("--top-logprobs: the tokens' logprobs are in --format jsonl alone", fatal=True)
 
 
 def _grammar(settings: Settings) -> Iterator[Finding]:

@@ -151,8 +151,8 @@ class Output(Section, frozen=True):
         "classic is the layout of mlx_lm.generate")] = "text"  # fmt: skip
     stats: Annotated[Literal["auto", "always", "never", "json"], opt("--stats/--no-stats", "Timing on stderr: always, "
         "never, json (default: when it is a terminal)")] = "auto"  # fmt: skip
-    thinking: Annotated[Literal["show", "hide", "stderr"], opt("--thinking", "Where the model's thinking goes in "
-        "text output")] = "show"  # fmt: skip
+    thinking: Annotated[Literal["show", "hide", "stderr", "field"], opt("--thinking", "Where the model's thinking goes "
+        "in text output; field: into that of json alone")] = "show"  # fmt: skip
     log_text: Annotated[bool, opt("--log-text", "Keep the words of prompt and answer in the history, too")] = False
 
 
@@ -182,6 +182,16 @@ class Request(Section, frozen=True):
     dry_run: Annotated[bool, opt("--dry-run", "Show the settings and the rendered prompt; load no weights",
         variable=False)] = False  # fmt: skip
     offline: Annotated[bool, opt("--offline", "Never use the network")] = False
+    output: Annotated[str | None, opt("--output", "Write the answer to this file instead of stdout, whole or not at "
+        "all", metavar="PATH", variable=False)] = None  # fmt: skip
+    tee: Annotated[str | None, opt("--tee", "Write what goes to stdout to this file, too", metavar="PATH",
+        variable=False)] = None  # fmt: skip
+    extract: Annotated[bool, opt("--extract", "Of a text answer, the first fenced block alone", short="-x",
+        variable=False)] = False  # fmt: skip
+    extract_last: Annotated[bool, opt("--extract-last", "Of a text answer, the last fenced block alone",
+        variable=False)] = False  # fmt: skip
+    top_logprobs: Annotated[int, opt("--top-logprobs", "With each token of jsonl, the likeliest N and their logprobs",
+        metavar="N", variable=False, ge=0, le=100)] = 0  # fmt: skip
     fail_on_length: Annotated[bool, opt("--fail-on-length", "Exit with 10 when the answer was cut by the token "
         "limit")] = False  # fmt: skip
     stats_file: Annotated[str | None, opt("--stats-file", "Append the run's figures to this file, a JSON line a run",

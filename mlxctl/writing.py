@@ -9,9 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def write_new(path: Path, data: bytes) -> None:
-    """Write a file that is not there yet, for its owner alone; FileExistsError, and nothing changed, when it is."""
+def write_new(path: Path, data: bytes, *, private: bool = True) -> None:
+    """Write a file that is not there yet, for its owner alone; FileExistsError, and nothing changed, when it is.
+
+    private: as in `put`.
+    """
     with _aside(path, data) as source:
+        if not private:
+            umask = os.umask(0o077)
+            os.umask(umask)
+            source.chmod(0o666 & ~umask)
         try:
             os.link(source, path)  # unlike a rename, it never takes another's place
         except FileExistsError:
@@ -34,10 +41,13 @@ def replace(path: Path, data: bytes) -> None:
         source.rename(path)
 
 
-def put(path: Path, data: bytes) -> None:
-    """Have a file hold this, whether it is there yet or not. Raises OSError, also where it is no plain file."""
+def put(path: Path, data: bytes, *, private: bool = True) -> None:
+    """Have a file hold this, whether it is there yet or not. Raises OSError, also where it is no plain file.
+
+    private: a new one is for its owner alone; else its mode is what the umask leaves.
+    """
     try:
-        write_new(path, data)
+        write_new(path, data, private=private)
     except FileExistsError:
         replace(path, data)
 

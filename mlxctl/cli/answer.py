@@ -9,6 +9,7 @@ from mlxctl.cli.app import App
 from mlxctl.cli.caching import Caching
 from mlxctl.cli.display import PrefillBar
 from mlxctl.cli.inputs import Ask, Asked
+from mlxctl.cli.kept import Kept
 from mlxctl.cli.signals import Interrupted, Signals, exit_status
 from mlxctl.cli.streams import divert_prints
 from mlxctl.errors import ExitStatus, MlxctlError, ReaderGone
@@ -52,7 +53,8 @@ class _Session:
         self.log = Log("run", app.say)
         self.settings = settings = caching.settings
         self.bar = PrefillBar(app)
-        self.writer: Writer = make_writer(app.stdout, app.stderr, settings)
+        self.out = Kept(app.stdout, settings.request)
+        self.writer: Writer = make_writer(self.out, app.stderr, settings)
         self.signals = Signals(self._goodbye, self.bar.show_cursor)
         self.engine: Engine | None = None
         self._done = False  # whether the writer was told of the end
@@ -76,8 +78,11 @@ class _Session:
 
     def _stream(self, engine: "Engine", asked: Asked, prefixes: "list[Prefix]") -> Done:
         logprobs = self.settings.output.format == "jsonl"
+        top = self.settings.request.top_logprobs
         shared = asked.shared if self.caching.keeps else None
-        stream = engine.stream(asked.messages, prefixes=prefixes, shared=shared, cancel=self._cancel, logprobs=logprobs)
+        stream = engine.stream(
+            asked.messages, prefixes=prefixes, shared=shared, cancel=self._cancel, logprobs=logprobs, top_logprobs=top
+        )
         with closing(stream) as events:
             told = False
             for event in events:
@@ -134,6 +139,7 @@ class _Session:
         self.writer.done(done)
         self._done = True
         self._record(done)
+        self.out.finish(whole=done.finish_reason != "interrupted")
         if done.finish_reason == "interrupted":
             return exit_status(done.stop["signal"])
         cut = done.finish_reason == "length"

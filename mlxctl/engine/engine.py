@@ -95,6 +95,7 @@ class Engine:
         any_split: bool = False,
         cancel: Cancel = _never,
         logprobs: bool = False,
+        top_logprobs: int = 0,
     ) -> Generator[Event, None, None]:
         """Answer the last message: yields Notice, Progress and Token events, then one Done.
 
@@ -104,7 +105,7 @@ class Engine:
         of the last message's text that the next prompt may have too; "" for none of it. Where caches cannot step back,
         a snapshot is kept there (`running.snapshot`). any_split: a full cache of a bounded size may go on as well, to
         which a prompt in pieces is another than one as a whole. cancel: asked between tokens for the name of a signal
-        that shall end the run. logprobs: fill Token.logprob.
+        that shall end the run. logprobs: fill Token.logprob; top_logprobs: and Token.top_logprobs with so many.
         Raises TemplateError, UsageError, ResourceError.
         """
         self.running = None  # what is left of the run before is not what this one leaves
@@ -113,6 +114,7 @@ class Engine:
         job = self._loaded.answer(
             messages, settings, notices.append,
             prefixes=prefixes, shared=shared, any_split=any_split, cancel=cancel, logprobs=logprobs,
+            top_logprobs=top_logprobs,
         )  # fmt: skip
         yield from (Notice(text) for text in notices)
         self.running = generation = Generation(job)

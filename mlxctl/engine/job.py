@@ -52,6 +52,7 @@ class Job:
     keep_space: bool = False
     embeddings: Any | None = None
     logprobs: bool = False
+    top_logprobs: int = 0
     messages: Sequence[Message] = ()
     touched: int | None = None
     constraint: Constraint | None = None
@@ -79,7 +80,8 @@ class Loaded:
                    seen=[*start.ids], cached_tokens=len(start.ids), messages=messages)  # fmt: skip
 
     def answer(self, messages: Sequence[Message], settings: Settings, say: Say, *, prefixes: Sequence[Prefix],
-               shared: str | None, any_split: bool, cancel: Cancel, logprobs: bool) -> Job:  # fmt: skip
+               shared: str | None, any_split: bool, cancel: Cancel, logprobs: bool,
+               top_logprobs: int) -> Job:  # fmt: skip
         """A job that answers, as `Engine.stream` describes it."""
         started = time.perf_counter()
         seed = settings.sampler.seed if settings.sampler.seed is not None else secrets.randbelow(2**32)
@@ -126,6 +128,7 @@ class Loaded:
             keep_space=rendered.continues and not settings.upstream_rules,
             embeddings=embeddings,
             logprobs=logprobs,
+            top_logprobs=top_logprobs,
             messages=messages,
             touched=weights.touched,
             constraint=constraint,

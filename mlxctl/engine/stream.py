@@ -196,10 +196,23 @@ class Generation:
                 self.text += text
                 self.thinking += thought
                 logprob = response.logprobs[response.token].item() if job.logprobs else None
-                yield Token(response.token, raw, text, thought, response.from_draft, logprob)
+                top = self._top(response.logprobs)
+                yield Token(response.token, raw, text, thought, response.from_draft, logprob, top)
                 if self.stop is not None:
                     return
                 self._sure = False
+
+    def _top(self, logprobs: Any) -> list[dict[str, Any]] | None:
+        """The likeliest tokens of a step, where they are asked for."""
+        import mlx.core as mx
+
+        if not self.job.top_logprobs:
+            return None
+        ids: list[int] = mx.argsort(-logprobs)[: self.job.top_logprobs].tolist()  # type: ignore[assignment]
+        pieces = self.job.tokenizer.convert_ids_to_tokens(ids)
+        rows = zip(ids, pieces, logprobs[mx.array(ids)].tolist(), strict=True)
+        return [{"id": id, "piece": piece, "text": self.job.tokenizer.decode([id]), "logprob": value}
+                for id, piece, value in rows]  # fmt: skip
 
     def _spaced(self, response: Any) -> str:
         """The response's text, with the one space that the library cuts off the start, where it belongs to a text."""

@@ -117,7 +117,7 @@ def to_file(found: Sequence[Series], path: Path) -> None:
     figure = _figure(found)
     figure.savefig(data, format=path.suffix.lower()[1:], dpi=150)
     try:
-        writing.put(path, data.getvalue())
+        writing.put(path, data.getvalue(), private=False)
     except OSError as error:
         raise ResourceError(f"{path}: {error.strerror}") from None
 
