@@ -39,9 +39,9 @@ def bare(env: dict[str, str], model: str, tokens: int) -> float:
 
 def ours(env: dict[str, str], model: str, tokens: int) -> float:
     """Both must generate as many: an answer that ends by itself is refused."""
-    command = [BIN / "mlxctl", "run", "--model", model, QUESTION, "-m", str(tokens), "--temp", "0", "--format", "json"]
+    command = [BIN / "mlxctl", "run", "--model", model, QUESTION, "-m", str(tokens), "--temp", "0", "--stats", "json"]
     done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
+    found = json.loads(done.stderr.splitlines()[-1])
     if found["timing"]["generation_tokens"] != tokens:
         raise SystemExit(f"the answer ended after {found['timing']['generation_tokens']} tokens: ask for fewer")
     return float(found["timing"]["generation_tps"])

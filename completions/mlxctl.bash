@@ -284,8 +284,9 @@ _mlxctl_flags() {
             --kv-group-size --quantized-kv-start --cache --auto-cache --no-auto-cache --cache-max-bytes --format
             --stats --no-stats --thinking --log-text --no-log-text -p --prompt --messages --image
             --prompt-cache-file --cache-update --chat-template-config --think --no-think --escapes
-            --allow-special --verbose --dry-run --offline --no-offline --fail-on-length --no-fail-on-length
-            --stats-file --no-log --log -h --help'
+            --allow-special --verbose --dry-run --offline --no-offline --output --tee -x --extract
+            --extract-last --top-logprobs --fail-on-length --no-fail-on-length --stats-file --no-log --log -h
+            --help'
         ;;
     generate)
         flags='-h --help --model --adapter-path --trust-remote-code --extra-eos-token --quantize-activations -qa
@@ -306,8 +307,8 @@ _mlxctl_flags() {
             --frequency-context-size --logit-bias --ban -m --max-tokens --stop --json-schema --regex --grammar
             --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start --on-full
             --markdown --no-markdown --stats --no-stats --thinking --log-text --no-log-text --image
-            --chat-template-config --think --no-think --allow-special --offline --no-offline --stats-file
-            --no-log --log -h --help'
+            --chat-template-config --think --no-think --allow-special --offline --no-offline --output --tee -x
+            --extract --extract-last --top-logprobs --stats-file --no-log --log -h --help'
         ;;
     cache)
         flags='-h --help'
@@ -333,7 +334,8 @@ _mlxctl_flags() {
             --kv-group-size --quantized-kv-start --auto-cache --no-auto-cache --cache-max-bytes --format --stats
             --no-stats --thinking --log-text --no-log-text -p --prompt --messages --image --cache-update
             --chat-template-config --think --no-think --escapes --allow-special --verbose --dry-run --offline
-            --no-offline --fail-on-length --no-fail-on-length --stats-file --no-log --log -h --help'
+            --no-offline --output --tee -x --extract --extract-last --top-logprobs --fail-on-length
+            --no-fail-on-length --stats-file --no-log --log -h --help'
         ;;
     cache/list)
         flags='-P --profile --format -h --help'
@@ -366,8 +368,8 @@ _mlxctl_flags() {
         flags='--format --all -h --help'
         ;;
     stats/replay)
-        flags='--format --system-prompt --prefill-response -p --prompt --messages --offline --no-offline -h
-            --help'
+        flags='--format --system-prompt --prefill-response --logit-bias --ban --stop --json-schema --regex -p
+            --prompt --messages --chat-template-config --offline --no-offline -h --help'
         ;;
     stats/compare)
         flags='--format -h --help'
@@ -450,7 +452,8 @@ _mlxctl_flag_value() {
         run/--repetition-context-size | run/--presence-penalty | run/--presence-context-size | \
         run/--frequency-penalty | run/--frequency-context-size | run/--logit-bias | run/--ban | run/-m | \
         run/--max-tokens | run/--stop | run/--regex | run/--prefill-step-size | run/--max-kv-size | \
-        run/--quantized-kv-start | run/--cache-max-bytes | run/-p | run/--prompt | run/--chat-template-config)
+        run/--quantized-kv-start | run/--cache-max-bytes | run/-p | run/--prompt | run/--chat-template-config | \
+        run/--top-logprobs)
         value='nothing'
         ;;
     run/--model | run/--draft-model)
@@ -463,7 +466,7 @@ _mlxctl_flag_value() {
         value='words auto native float32 float16 bfloat16'
         ;;
     run/--system-file | run/-f | run/--file | run/--json-schema | run/--grammar | run/--messages | run/--image | \
-        run/--prompt-cache-file | run/--stats-file)
+        run/--prompt-cache-file | run/--output | run/--tee | run/--stats-file)
         value='paths'
         ;;
     run/--kv-bits)
@@ -482,7 +485,7 @@ _mlxctl_flag_value() {
         value='maybe words auto always never json'
         ;;
     run/--thinking)
-        value='words show hide stderr'
+        value='words show hide stderr field'
         ;;
     run/--verbose)
         value='words true false'
@@ -534,7 +537,7 @@ _mlxctl_flag_value() {
         chat/--repetition-context-size | chat/--presence-penalty | chat/--presence-context-size | \
         chat/--frequency-penalty | chat/--frequency-context-size | chat/--logit-bias | chat/--ban | chat/-m | \
         chat/--max-tokens | chat/--stop | chat/--regex | chat/--prefill-step-size | chat/--max-kv-size | \
-        chat/--quantized-kv-start | chat/--chat-template-config)
+        chat/--quantized-kv-start | chat/--chat-template-config | chat/--top-logprobs)
         value='nothing'
         ;;
     chat/--adapter-path)
@@ -544,7 +547,7 @@ _mlxctl_flag_value() {
         value='words auto native float32 float16 bfloat16'
         ;;
     chat/--system-file | chat/-f | chat/--file | chat/--json-schema | chat/--grammar | chat/--image | \
-        chat/--stats-file)
+        chat/--output | chat/--tee | chat/--stats-file)
         value='paths'
         ;;
     chat/--kv-bits)
@@ -560,7 +563,7 @@ _mlxctl_flag_value() {
         value='maybe words auto always never json'
         ;;
     chat/--thinking)
-        value='words show hide stderr'
+        value='words show hide stderr field'
         ;;
     cache/save/-P | cache/save/--profile)
         value='profiles'
@@ -610,7 +613,7 @@ _mlxctl_flag_value() {
         cache/load/--frequency-context-size | cache/load/--logit-bias | cache/load/--ban | cache/load/-m | \
         cache/load/--max-tokens | cache/load/--stop | cache/load/--regex | cache/load/--prefill-step-size | \
         cache/load/--max-kv-size | cache/load/--quantized-kv-start | cache/load/--cache-max-bytes | \
-        cache/load/-p | cache/load/--prompt | cache/load/--chat-template-config)
+        cache/load/-p | cache/load/--prompt | cache/load/--chat-template-config | cache/load/--top-logprobs)
         value='nothing'
         ;;
     cache/load/--adapter-path)
@@ -620,7 +623,8 @@ _mlxctl_flag_value() {
         value='words auto native float32 float16 bfloat16'
         ;;
     cache/load/--system-file | cache/load/-f | cache/load/--file | cache/load/--json-schema | \
-        cache/load/--grammar | cache/load/--messages | cache/load/--image | cache/load/--stats-file)
+        cache/load/--grammar | cache/load/--messages | cache/load/--image | cache/load/--output | \
+        cache/load/--tee | cache/load/--stats-file)
         value='paths'
         ;;
     cache/load/--kv-bits)
@@ -636,7 +640,7 @@ _mlxctl_flag_value() {
         value='maybe words auto always never json'
         ;;
     cache/load/--thinking)
-        value='words show hide stderr'
+        value='words show hide stderr field'
         ;;
     cache/load/--verbose)
         value='words true false'
@@ -698,10 +702,12 @@ _mlxctl_flag_value() {
     stats/replay/--format)
         value='words text json'
         ;;
-    stats/replay/--system-prompt | stats/replay/--prefill-response | stats/replay/-p | stats/replay/--prompt)
+    stats/replay/--system-prompt | stats/replay/--prefill-response | stats/replay/--logit-bias | \
+        stats/replay/--ban | stats/replay/--stop | stats/replay/--regex | stats/replay/-p | \
+        stats/replay/--prompt | stats/replay/--chat-template-config)
         value='nothing'
         ;;
-    stats/replay/--messages)
+    stats/replay/--json-schema | stats/replay/--messages)
         value='paths'
         ;;
     stats/compare/--format)
@@ -838,7 +844,7 @@ _mlxctl_flag_value() {
         value='maybe words auto always never json'
         ;;
     profile/show/--thinking)
-        value='words show hide stderr'
+        value='words show hide stderr field'
         ;;
     profile/new/--from | profile/new/--description)
         value='nothing'

@@ -101,18 +101,21 @@ class Logits(Section, frozen=True):
     frequency_context_size: Annotated[int, opt("--frequency-context-size", "Tokens the frequency penalty looks back",
         ge=1, le=2**30)] = 20  # fmt: skip
     logit_bias: Annotated[dict[str, float], opt("--logit-bias", "Add BIAS to the logit of a token (text of one "
-        "token, or id:7)", metavar="TOKEN=BIAS")] = {}  # fmt: skip
+        "token, or id:7)", metavar="TOKEN=BIAS",
+        words=True)] = {}  # fmt: skip
     ban: Annotated[list[str], opt("--ban", "Never produce this token (text of one token, or id:7)",
-        metavar="TOKEN")] = []  # fmt: skip
+        metavar="TOKEN", words=True)] = []  # fmt: skip
 
 
 class Generation(Section, frozen=True):
     max_tokens: Annotated[int | None, opt("--max-tokens", "Most tokens to generate; -1: no limit (default: what is "
         "left of the model's context)", short="-m", upstream=True, forbid=(0,), ge=-1)] = None  # fmt: skip
-    stop: Annotated[list[str], opt("--stop", "Text that ends the answer; it is not printed", metavar="TEXT")] = []
+    stop: Annotated[list[str], opt("--stop", "Text that ends the answer; it is not printed", metavar="TEXT",
+        words=True)] = []  # fmt: skip
     json_schema: Annotated[str | None, opt("--json-schema", "Hold the answer to a JSON schema: a file, JSON, or fields "
-        "as 'name, age int'", metavar="SCHEMA")] = None  # fmt: skip
-    regex: Annotated[str | None, opt("--regex", "Hold the answer to a regular expression", metavar="REGEX")] = None
+        "as 'name, age int'", metavar="SCHEMA", words=True)] = None  # fmt: skip
+    regex: Annotated[str | None, opt("--regex", "Hold the answer to a regular expression", metavar="REGEX",
+        words=True)] = None  # fmt: skip
     grammar: Annotated[str | None, opt("--grammar", "Hold the answer to a grammar in a file (Lark or GBNF)",
         metavar="PATH")] = None  # fmt: skip
     prefill_step_size: Annotated[int, opt("--prefill-step-size", "Prompt tokens processed at a time", upstream=True,
@@ -170,7 +173,7 @@ class Request(Section, frozen=True):
     cache_update: Annotated[bool, opt("--cache-update", "Write the question and the answer back to the prompt cache",
         variable=False)] = False  # fmt: skip
     chat_template_config: Annotated[dict[str, Any], opt("--chat-template-config", "Arguments for the chat template, "
-        "as a JSON object", metavar="JSON", upstream=True, variable=False)] = {}  # fmt: skip
+        "as a JSON object", metavar="JSON", upstream=True, variable=False, words=True)] = {}  # fmt: skip
     think: Annotated[bool | None, opt("--think/--no-think", "Ask the template for thinking, or for none",
         variable=False)] = None  # fmt: skip
     escapes: Annotated[bool, opt("--escapes", r"Read \n and \t in the question as newline and tab",

@@ -29,6 +29,8 @@ class Base(msgspec.Struct, frozen=True):
     kv_bits: int | None = None
     model_filename: str = ""
     device: str = ""
+    dtype: str = ""
+    prefill_step_size: int | None = None
 
     @property
     def test(self) -> Task:
@@ -44,7 +46,7 @@ class Compared:
 
     @property
     def is_regression(self) -> bool:
-        return self.difference.is_real and self.difference.change < -LEAST
+        return self.difference.is_real and self.difference.b < (1 - LEAST) * self.difference.a
 
 
 def read(name: str) -> list[Base]:
@@ -69,15 +71,41 @@ def _decoded(data: bytes) -> list[Base]:
 
 
 def compared(base: Sequence[Base], rows: Sequence[Row]) -> list[Compared]:
-    """The tests that both have."""
-    earlier = {one.test: one.samples_ts for one in base}
-    return [Compared(row.test, noise.difference(earlier[row.test], row.samples_ts))
-            for row in rows if row.test in earlier]  # fmt: skip
+    """The tests that both have. Raises UsageError where the earlier bench has one several times."""
+    found = []
+    for row in rows:
+        earlier = _same(base, row)
+        if len(earlier) > 1:
+            raise UsageError(f"--compare: the earlier bench has {row.test.name} {len(earlier)} times")
+        found += [Compared(row.test, noise.difference(one.samples_ts, row.samples_ts)) for one in earlier]
+    return found
+
+
+def _same(base: Sequence[Base], row: Row) -> list[Base]:
+    """The same test in the earlier bench; of several models the same model's."""
+    found = [one for one in base if one.test == row.test]
+    same = [one for one in found if Path(one.model_filename).name == Path(row.subject.model_filename).name]
+    return same or found
 
 
 def strangers(base: Sequence[Base], row: Row) -> list[str]:
     """In what the earlier bench was of something else, in words."""
-    pairs = [("model", {Path(one.model_filename).name for one in base}, Path(row.subject.model_filename).name),
-             ("device", {one.device for one in base}, row.subject.device)]  # fmt: skip
-    return [f"its {name} is {', '.join(sorted(theirs))}, here it is {ours}"
-            for name, theirs, ours in pairs if theirs - {ours, ""}]  # fmt: skip
+    ours = {
+        "model": Path(row.subject.model_filename).name,
+        "device": row.subject.device,
+        "dtype": row.subject.dtype,
+        "prefill_step_size": str(row.prefill_step_size),
+    }
+    found = []
+    for name, here in ours.items():
+        theirs = {_said(one, name) for one in _same(base, row) or base} - {""}
+        if theirs - {here}:
+            found.append(f"its {name} is {', '.join(sorted(theirs))}, here it is {here}")
+    return found
+
+
+def _said(one: Base, name: str) -> str:
+    """What a row says of itself, "" for nothing."""
+    if name == "model":
+        return Path(one.model_filename).name
+    return str(getattr(one, name) or "")

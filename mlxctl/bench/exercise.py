@@ -11,7 +11,7 @@ TESTS = (Task(0, SHORT), Task(0, LONG))
 def sentence(short: Row, long: Row) -> str:
     """What the two rates show, in a sentence or two."""
     found = noise.difference(short.samples_ts, long.samples_ts)
-    change = f"{100 * abs(found.change):.1f} % {'higher' if found.change > 0 else 'lower'}"
+    change = f"{found.percent.lstrip('+-')} {'higher' if found.b > found.a else 'lower'}"
     if found.p is None:
         verdict = f"was {change}, but so few repetitions cannot tell that from noise (-r {noise.needed()} can)"
     elif found.is_real:

@@ -77,7 +77,7 @@ class Row:
         }
 
 
-def row(subject: Subject, test: Task, samples: Sequence[Sample], *, step: int, peak: float, bytes_per_token: int | None,
+def row(subject: Subject, test: Task, samples: Sequence[Sample], *, step: int, bytes_per_token: int | None,
         bandwidth: float) -> Row:  # fmt: skip
     """Put samples together. bandwidth: bytes a second."""
     return Row(
@@ -87,7 +87,7 @@ def row(subject: Subject, test: Task, samples: Sequence[Sample], *, step: int, p
         time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         [round(sample.seconds * 1e9) for sample in samples],
         [test.tokens / sample.seconds for sample in samples],
-        peak,
+        max(sample.peak_memory_gb for sample in samples),
         bytes_per_token,
         bandwidth / bytes_per_token if bytes_per_token else None,
     )

@@ -35,14 +35,14 @@ class Plan:
 
 
 def measure(engine: "Engine", settings: Settings, plan: Plan, bandwidth: float,
-            tell: Callable[[str, int], None]) -> Iterator[Row]:  # fmt: skip
+            tell: Callable[[str, int], None], warn: Callable[[str], None]) -> Iterator[Row]:  # fmt: skip
     """Run the plan; yields a row as soon as its test is done.
 
-    bandwidth: bytes a second. tell: is told of each measurement that begins, and how many are done.
+    bandwidth: bytes a second. tell: is told of each measurement that begins, and how many are done. warn: of settings.
     Raises UsageError for settings that the model cannot have, ResourceError.
     """
     for bits in {test.kv_bits for test in plan.tests}:
-        engine.check(_with_bits(settings, bits), lambda message: None)
+        engine.check(_with_bits(settings, bits), warn)
     bench, subject, done = engine.bench(settings), _subject(engine), 0
     parts = [plan.tests] if plan.together else [[test] for test in plan.tests]
     for part in parts:
@@ -51,14 +51,13 @@ def measure(engine: "Engine", settings: Settings, plan: Plan, bandwidth: float,
             tell(test.name, done)
             if plan.warmup:
                 bench.measure(replace(test, generate=min(test.generate, _WARM_TOKENS)))
-        with bench.peak_memory() as peak:
-            for _ in range(plan.repetitions):
-                for test in part:
-                    tell(test.name, done)
-                    time.sleep(plan.delay)
-                    samples[test].append(bench.measure(test))
-                    done += 1
-        yield from (_row(bench, subject, settings, test, samples[test], peak[0], bandwidth) for test in part)
+        for _ in range(plan.repetitions):
+            for test in part:
+                tell(test.name, done)
+                time.sleep(plan.delay)
+                samples[test].append(bench.measure(test))
+                done += 1
+        yield from (_row(bench, subject, settings, test, samples[test], bandwidth) for test in part)
 
 
 def beyond(tests: Sequence[Task], context: int | None) -> list[Task]:
@@ -66,11 +65,11 @@ def beyond(tests: Sequence[Task], context: int | None) -> list[Task]:
     return [test for test in tests if context is not None and test.depth + test.prompt + test.generate > context]
 
 
-def _row(bench: "Bench", subject: Subject, settings: Settings, test: Task, samples: Sequence[Sample], peak: float,
+def _row(bench: "Bench", subject: Subject, settings: Settings, test: Task, samples: Sequence[Sample],
          bandwidth: float) -> Row:  # fmt: skip
     needed = bench.bytes_per_token(test, samples[0])
     step = settings.generation.prefill_step_size
-    return row(subject, test, samples, step=step, peak=peak, bytes_per_token=needed, bandwidth=bandwidth)
+    return row(subject, test, samples, step=step, bytes_per_token=needed, bandwidth=bandwidth)
 
 
 def _with_bits(settings: Settings, bits: int | None) -> Settings:

@@ -154,6 +154,7 @@ class _Session:
         self._writer = writer
         self._bar = BenchBar(app)
         self._rows: list[Row] = []
+        self._told: set[str] = set()
         self._engine: Engine | None = None
         self._started = time.perf_counter()
         self._ending = threading.Lock()  # kept by whichever thread ends the bench
@@ -169,12 +170,18 @@ class _Session:
                 self._app.say(f"{test.name} is longer than the context of the model ({engine.facts.context} tokens)")
             speed = bandwidth.measured(engine.device, self._app.say).bytes_per_s
             self._bar.start(planned.measurements)
-            for row in measure(engine, self._settings, planned, speed, self._bar.update):
+            for row in measure(engine, self._settings, planned, speed, self._bar.update, self._warn):
                 self._rows.append(row)
                 self._bar.aside(partial(self._writer.row, row))
         finally:
             self._end()
         return self._rows
+
+    def _warn(self, message: str) -> None:
+        """What holds for several tests is said once."""
+        if message not in self._told:
+            self._told.add(message)
+            self._app.say(message)
 
     def _end(self) -> None:
         """What is done by now is written and kept."""
@@ -220,7 +227,7 @@ def _compare(app: App, earlier: Sequence[Base], rows: Sequence[Row]) -> int:
 
 def _verdict(one: compare.Compared) -> str:
     difference = one.difference
-    text = f"{one.test.name}: {difference.b:.2f} tok/s, {difference.a:.2f} before, {100 * difference.change:+.1f} %"
+    text = f"{one.test.name}: {difference.b:.2f} tok/s, {difference.a:.2f} before, {difference.percent}"
     if difference.p is None:
         return f"{text}: too few repetitions to tell from noise ({needed()} on each side)"
     verdict = "a regression" if one.is_regression else "no regression"

@@ -40,10 +40,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Sample:
-    """One measurement: seconds, and the bytes that the caches held in the middle of it, at least."""
+    """One measurement: seconds, the bytes that the caches held in the middle of it, at least, and the most GB that mlx
+    held."""
 
     seconds: float
     cache_bytes: int
+    peak_memory_gb: float
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,12 @@ class Bench:
 
         Raises ResourceError, or MlxctlError where the library gives up.
         """
+        import mlx.core as mx
+
         with as_run_error(self._settings.model_id), device.wired():
             self._prepare(test)
+            mx.reset_peak_memory()
+            device.synchronize()  # what the test before has left to compute
             return self._batch(test) if test.batch > 1 else self._single(test)
 
     def bytes_per_token(self, test: Task, sample: Sample) -> int | None:
@@ -92,16 +98,6 @@ class Bench:
         if self._touched is None or not test.generate:
             return None
         return self._touched // test.batch + sample.cache_bytes // test.batch
-
-    @contextmanager
-    def peak_memory(self) -> Iterator[list[float]]:
-        """GB that mlx holds at most meanwhile, in the list when it is over."""
-        import mlx.core as mx
-
-        mx.reset_peak_memory()
-        peak: list[float] = []
-        yield peak
-        peak.append(mx.get_peak_memory() / 1e9)
 
     def _kv(self, test: Task) -> KV:
         return msgspec.structs.replace(self._settings.kv, kv_bits=test.kv_bits)
@@ -118,11 +114,28 @@ class Bench:
             caches = kv.feed(self._model, caches, ids[start : start + size], self._kv(test))
         self._ready = (key, caches)
 
-    def _caches(self) -> list[Any]:
+    def _copy(self) -> list[Any]:
         """A copy of what is prepared."""
         if self._ready is None:
             raise AssertionError("nothing is prepared")
         return kv.copy(self._ready[1])
+
+    @contextmanager
+    def _lent(self, test: Task) -> Iterator[list[Any]]:
+        """What is prepared itself, where it can step back after the test: a copy would be made while the clock runs,
+        and take its memory again."""
+        if self._ready is None:
+            raise AssertionError("nothing is prepared")
+        key, caches = self._ready
+        late = test.kv_bits is not None and self._settings.kv.quantized_kv_start > test.depth
+        if late or not kv.can_step_back(caches):
+            yield self._copy()
+            return
+        self._ready = None
+        yield caches
+        if kv.can_step_back(caches):
+            kv.step_back(caches, test.depth)
+            self._ready = (key, caches)
 
     def _prompt(self, tokens: int) -> list[int]:
         import mlx.core as mx
@@ -134,38 +147,39 @@ class Bench:
         import mlx.core as mx
         from mlx_lm.generate import generate_step
 
-        caches, settings = self._caches(), self._kv(test)
-        ids = self._prompt(max(test.prompt, 1))
-        mx.synchronize()
-        steps = generate_step(
-            mx.array(ids),
-            self._model,
-            max_tokens=test.generate + 1,
-            prompt_cache=caches,
-            prefill_step_size=self._settings.generation.prefill_step_size,
-            kv_bits=settings.kv_bits,
-            kv_group_size=settings.kv_group_size,
-            quantized_kv_start=settings.quantized_kv_start,
-        )
-        started = time.perf_counter()
-        with closing(steps):
-            next(steps)
-            first, before = time.perf_counter(), kv.held_bytes(caches)
-            if not test.generate:
-                return Sample(first - started, before)
-            for _ in range(test.generate):
+        settings, prompt = self._kv(test), mx.array(self._prompt(max(test.prompt, 1)))
+        mx.eval(prompt)
+        with self._lent(test) as caches:
+            steps = generate_step(
+                prompt,
+                self._model,
+                max_tokens=test.generate + 1,
+                prompt_cache=caches,
+                prefill_step_size=self._settings.generation.prefill_step_size,
+                kv_bits=settings.kv_bits,
+                kv_group_size=settings.kv_group_size,
+                quantized_kv_start=settings.quantized_kv_start,
+            )
+            started = time.perf_counter()
+            with closing(steps):
                 next(steps)
-        return Sample(time.perf_counter() - first, (before + kv.held_bytes(caches)) // 2)
+                first, before = time.perf_counter(), kv.held_bytes(caches)
+                for _ in range(test.generate):
+                    next(steps)
+                ended = time.perf_counter()
+            held = (before + kv.held_bytes(caches)) // 2
+            device.synchronize()  # the step that nobody asked for any more
+            seconds = ended - first if test.generate else first - started
+            return Sample(seconds, held, mx.get_peak_memory() / 1e9)
 
     def _batch(self, test: Task) -> Sample:
         import mlx.core as mx
         from mlx_lm.generate import BatchGenerator
 
-        caches = [self._caches() for _ in range(test.batch)]
+        caches = [self._copy() for _ in range(test.batch)]
         held = sum(map(kv.held_bytes, caches))  # what is generated is not counted: the ceiling is never too low
         whole = self._prompt(max(test.prompt, 1) * test.batch)
         prompts = [whole[start :: test.batch] for start in range(test.batch)]
-        mx.synchronize()
         started = time.perf_counter()
         batch = BatchGenerator(
             self._model,
@@ -177,8 +191,7 @@ class Bench:
             batch.insert(prompts, [test.generate + 1] * test.batch, caches=caches)
             batch.next_generated()
             first = time.perf_counter()
-            if not test.generate:
-                return Sample(first - started, held)
-            while batch.next_generated():
+            while test.generate and batch.next_generated():
                 pass
-        return Sample(time.perf_counter() - first, held)
+            seconds = time.perf_counter() - first if test.generate else first - started
+        return Sample(seconds, held, mx.get_peak_memory() / 1e9)

@@ -93,8 +93,16 @@ def wired() -> Iterator[None]:
         yield
     finally:
         if before is not None:
-            mx.synchronize()
+            synchronize()
             mx.set_wired_limit(before)
+
+
+def synchronize() -> None:
+    """Wait for what was begun on the library's stream, which is not the default one."""
+    import mlx.core as mx
+    from mlx_lm.generate import generation_stream
+
+    mx.synchronize(generation_stream)
 
 
 def ask_for_compiler() -> None:

@@ -184,6 +184,12 @@ def _take_off(caches: list[Any], tokens: int) -> None:
             part.trim(tokens)
 
 
+def step_back(caches: Sequence[Any], tokens: int) -> None:
+    """Take off what comes after so many tokens, from caches that can step back."""
+    for part in parts(caches):
+        part.trim(part.offset - tokens)
+
+
 def hold(caches: Sequence[Any], tokens: int) -> bool:
     """Whether every cache that tells how many tokens it holds tells this."""
     return all(offset == tokens for offset in offsets(caches))

@@ -46,11 +46,17 @@ def settings_of(record: Record, given: Mapping[str, Any]) -> Settings:
 
 def require_words(record: Record, given: Mapping[str, Any]) -> None:
     """See that all is there again that was not kept. Raises UsageError, which names the flags."""
-    gone = [options.by_key()[key] for key, setting in record.receipt.settings.items()
+    gone = [key for key, setting in record.receipt.settings.items()
             if setting.value is UNSET and key not in given and key != "request.prompt"]  # fmt: skip
+    gone = [key for key in gone if key.partition("template.")[2] not in given.get("request.chat_template_config", {})]
     if gone:
-        flags = ", ".join(row.flag_name for row in gone)
+        flags = ", ".join(dict.fromkeys(_flag(key) for key in gone))
         raise UsageError(f"the words of run {record.id} were not kept: give its prompt again, and {flags}")
+
+
+def _flag(key: str) -> str:
+    row = options.by_key().get(key)
+    return row.flag_name if row is not None else "--chat-template-config"
 
 
 def messages_of(record: Record) -> list[Message] | None:
@@ -83,12 +89,17 @@ def changes(record: Record, fingerprint: str, versions: Mapping[str, str], devic
     found = [f"the model's files are others than those of run {record.id}"] * (run.model.fingerprint != fingerprint)
     found += [f"{name} was {old}, it is {versions.get(name, 'gone')}"
               for name, old in run.versions.items() if versions.get(name) != old]  # fmt: skip
-    return found + [f"it ran on {run.device}, this is {device}"] * (run.device != device)
+    found += [f"it ran on {run.device}, this is {device}"] * (run.device != device)
+    if run.timing.cached_tokens:
+        found.append("its prompt came from a cache in part and is read as a whole now, which may turn near ties")
+    return found
 
 
 def _fixed(record: Record) -> dict[str, Any]:
     """What makes an answer the same one."""
     fixed: dict[str, Any] = {"sampler.seed": record.run.seed}
+    if record.model.startswith("/"):  # a folder, however it was called from where the run was
+        fixed["model.path"] = record.model
     if record.run.finish_reason == "interrupted":
         fixed["generation.max_tokens"] = record.run.timing.generation_tokens
     return fixed

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
@@ -45,7 +45,7 @@ def run_of(done: Done, *, answers: bool, words: bool) -> Run:
         text=done.text if words and answers else UNSET,
         thinking=done.thinking if words and answers else UNSET,
         finish_reason=done.finish_reason if answers else None,
-        stop=done.stop if answers else None,
+        stop=_said_of(done.stop, words=words) if answers else None,
         profile=done.profile,
         model=done.model,
         seed=done.seed if answers else None,
@@ -53,6 +53,11 @@ def run_of(done: Done, *, answers: bool, words: bool) -> Run:
         versions=done.versions,
         device=done.device,
     )
+
+
+def _said_of(stop: dict[str, Any], *, words: bool) -> dict[str, Any]:
+    """Why it ended; a stop text is words of the answer."""
+    return {name: value for name, value in stop.items() if words or name != "string"}
 
 
 def _name(id: str) -> str:

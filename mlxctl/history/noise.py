@@ -12,18 +12,25 @@ _EXACT = 50_000  # splits of the ranks that are counted one by one
 
 @dataclass(frozen=True)
 class Difference:
-    """Of b from a. change: of the medians, 0.1 for a tenth more. p: how often chance alone differs so much, None where
-    there are too few values to tell at all."""
+    """Of b from a. change: of the medians, 0.1 for a tenth more; None from nothing to something.
+
+    p: how often chance alone differs so much, None where there are too few values to tell at all.
+    """
 
     a: float
     b: float
-    change: float
+    change: float | None
     p: float | None
 
     @property
     def words(self) -> str:
         """p as a person reads it: "p = 0.03"."""
         return "" if self.p is None else "p < 0.001" if self.p < 0.001 else f"p = {self.p:.2g}"
+
+    @property
+    def percent(self) -> str:
+        """The change as a person reads it: "+9.1 %"."""
+        return "-" if self.change is None else f"{100 * self.change:+.1f} %"
 
     @property
     def is_real(self) -> bool:
@@ -36,7 +43,11 @@ def difference(a: Sequence[float], b: Sequence[float]) -> Difference:
     which values spread, and an outlier counts as one value."""
     low, high = median(a), median(b)
     tellable = 2 / comb(len(a) + len(b), len(a)) < LEVEL
-    return Difference(low, high, high / low - 1 if low else 0.0, _p_value(a, b) if tellable else None)
+    return Difference(low, high, _change(low, high), _p_value(a, b) if tellable else None)
+
+
+def _change(a: float, b: float) -> float | None:
+    return b / a - 1 if a else None if b else 0.0
 
 
 def needed() -> int:

@@ -93,7 +93,8 @@ def _name_times(plotext: Any, times: Sequence[float]) -> None:
     first, last = min(times), max(times)
     steps = 4 if last > first else 0
     ticks = [first + (last - first) * step / max(steps, 1) for step in range(steps + 1)]
-    form = "%H:%M" if last - first < 86400 else "%Y-%m-%d"
+    one_day = datetime.fromtimestamp(first).date() == datetime.fromtimestamp(last).date()
+    form = "%H:%M" if one_day else "%m-%d %H:%M" if last - first < 4 * 86400 else "%Y-%m-%d"
     plotext.xticks(ticks, [datetime.fromtimestamp(tick).strftime(form) for tick in ticks])
 
 

@@ -3,6 +3,7 @@
 import hashlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec import UNSET
 
 from mlxctl import options
 from mlxctl.history.record import Receipt, Setting
+from mlxctl.profiles.places import from_here
 from mlxctl.profiles.values import Value
 from mlxctl.settings import Settings
 
@@ -45,10 +47,17 @@ def _settings(used: Settings, asked: Mapping[str, Value]) -> Iterator[tuple[str,
     effective = msgspec.to_builtins(used)
     for row in options.options():
         value = effective[row.section][row.name]
-        secret = row.words and value is not None and not used.output.log_text
-        yield row.key, Setting(_origin(asked.get(row.key), value), UNSET if secret else value)
+        secret = row.words and value not in (None, [], {}) and not used.output.log_text
+        yield row.key, Setting(_origin(asked.get(row.key), value), UNSET if secret else _in_full(row.key, value, asked))
     for name, value in used.template.items():
-        yield f"template.{name}", Setting(_origin(asked.get(f"template.{name}"), value), value)
+        # A switch says nothing; a text may be said to the model.
+        secret = not isinstance(value, bool | int | float | None) and not used.output.log_text
+        yield f"template.{name}", Setting(_origin(asked.get(f"template.{name}"), value), UNSET if secret else value)
+
+
+def _in_full(key: str, value: Any, asked: Mapping[str, Value]) -> Any:
+    """Names of files and folders as they are found from anywhere."""
+    return from_here(key, replace(asked[key], value=value)).value if key in asked and value else value
 
 
 def _origin(asked: Value | None, value: Any) -> str:

@@ -1,9 +1,10 @@
 """The history: one record a run, in SQLite."""
 
 import os
+import stat
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,13 +33,14 @@ _PATIENCE_S = 3.0  # how long other writers are waited for: nobody shall wait fo
 
 @dataclass(frozen=True)
 class Filter:
-    """Which runs are meant; None for all. model: a part of its name. last: so many of the newest."""
+    """Which runs are meant; None for all. model: a part of its name. ids: first and last of ranges. last: so many of
+    the newest."""
 
     model: str | None = None
     profile: str | None = None
     commands: Sequence[str] | None = None
     since: float | None = None
-    ids: Sequence[int] | None = None
+    ids: Sequence[tuple[int, int]] | None = None
     last: int | None = None
 
 
@@ -78,15 +80,20 @@ def prune(before: float | None, keep: int | None) -> int:
     if not place().exists():
         return 0
     with _telling(), closing(_to_write()) as db:
+        db.execute("BEGIN IMMEDIATE")
         gone = 0
         if before is not None:
             gone += db.execute("DELETE FROM runs WHERE at < ?", (before,)).rowcount
         if keep is not None:
             rest = "SELECT id FROM runs ORDER BY id DESC LIMIT ?"
             gone += db.execute(f"DELETE FROM runs WHERE id NOT IN ({rest})", (keep,)).rowcount  # noqa: S608
-        if gone:
-            db.execute("VACUUM")  # what was removed shall not stay in the file
-            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        db.execute("COMMIT")
+        # What was removed shall not stay in the files; an earlier time may have been kept from that.
+        db.execute("VACUUM")
+        busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise HistoryError(f"removed {gone} runs; another process reads the history, so what they held is still in "
+                               "its file", hint="run mlxctl stats prune again when it has ended")  # fmt: skip
         return gone
 
 
@@ -98,9 +105,11 @@ def _where(wanted: Filter) -> tuple[str, list[Any]]:
         terms.append(("profile = ?", [wanted.profile]))
     if wanted.since is not None:
         terms.append(("at >= ?", [wanted.since]))
-    for column, among in (("command", wanted.commands), ("id", wanted.ids)):
-        if among is not None:
-            terms.append((f"{column} IN ({', '.join('?' * len(among))})", list(among)))
+    if wanted.commands is not None:
+        terms.append((f"command IN ({', '.join('?' * len(wanted.commands))})", list(wanted.commands)))
+    if wanted.ids is not None:
+        spans = " OR ".join(["id BETWEEN ? AND ?"] * len(wanted.ids))
+        terms.append((f"({spans})", [number for span in wanted.ids for number in span]))
     text = " AND ".join(term for term, _ in terms)
     return f" WHERE {text}" if text else "", [value for _, values in terms for value in values]
 
@@ -132,10 +141,15 @@ def _to_write() -> "sqlite3.Connection":
     if path.exists() and not path.is_file():
         raise HistoryError(f"{paths.short(path)} is no plain file")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # sqlite makes the files beside it alike
+    # Sqlite makes the files beside it alike. One that is there is not opened: to close it would drop sqlite's locks.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        path.chmod(0o600)
     db = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)
     try:
         db.execute("PRAGMA synchronous = NORMAL")  # in WAL mode a kill loses nothing with it
+        db.execute("PRAGMA secure_delete = ON")
         if _version(db) != len(MIGRATIONS):
             _migrate(db, path)
     except BaseException:
@@ -183,9 +197,13 @@ def _to_read() -> "Iterator[sqlite3.Connection | None]":
         raise HistoryError(f"{paths.short(path)} is no plain file")
     with closing(_opened_to_read(path)) as db:
         version = _known(db)
-        if 0 < version < len(MIGRATIONS):
-            _to_write().close()
-        yield db if version else None
+    if not version:
+        yield None
+        return
+    if version < len(MIGRATIONS):
+        _to_write().close()
+    with closing(_opened_to_read(path)) as db:
+        yield db
 
 
 def _opened_to_read(path: Path) -> "sqlite3.Connection":

@@ -142,6 +142,19 @@ def test_a_regression(bench: Any, mlxctl: Program) -> None:
     assert faster.code == 0 and faster.err.count("no regression") == 2
 
 
+def test_an_earlier_bench_of_several_models(bench: Any, mlxctl: Program) -> None:
+    """The same model's row is taken; what cannot be told apart is refused."""
+    row = {"model_filename": "org/other", "n_prompt": 16, "n_gen": 0, "samples_ts": [1e9] * 5}
+    (mlxctl.cwd / "two.jsonl").write_text(
+        "\n".join(json.dumps({**row, "model_filename": name}) for name in ("org/other", "x/llama"))
+    )
+    done = bench("-p", "16", "-n", "0", "-r", "5", "--compare", "two.jsonl")
+    assert done.code == 11 and "its model" not in done.err
+    (mlxctl.cwd / "two.jsonl").write_text("\n".join([json.dumps(row)] * 2))
+    done = bench("-p", "16", "-n", "0", "-r", "5", "--compare", "two.jsonl")
+    assert done.code == 2 and "pp16 2 times" in done.err
+
+
 def test_too_few_repetitions(bench: Any, mlxctl: Program) -> None:
     done = bench(*QUICK, "-o", "json")
     again = bench(*QUICK, "--compare", base(mlxctl, done, pp16=50, tg8=50))

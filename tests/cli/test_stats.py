@@ -37,7 +37,10 @@ def test_a_run_leaves_its_figures(mlxctl: Program, tiny: Tiny) -> None:
     assert stat.S_IMODE(past.file(mlxctl.env).stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("where", ["words", "-p", "stdin", "file", "system", "prefill", "messages"])
+@pytest.mark.parametrize(
+    "where", ["words", "-p", "stdin", "file", "system", "prefill", "messages", "stop", "template", "profile", "bias",
+              "regex", "schema"]
+)  # fmt: skip
 def test_no_words_are_kept(mlxctl: Program, tiny: Tiny, where: str) -> None:
     """Neither of the prompt, wherever it came from, nor of the answer."""
     (mlxctl.cwd / "doc.txt").write_text(WORDS)
@@ -50,12 +53,19 @@ def test_no_words_are_kept(mlxctl: Program, tiny: Tiny, where: str) -> None:
         "system": (["hi", "--system-prompt", WORDS], None),
         "prefill": (["hi", "--prefill-response", WORDS], None),
         "messages": (["--messages", "m.json"], None),
+        "stop": (["hi", "--stop", WORDS, "--stop", "there"], None),
+        "template": (["hi", "--chat-template-config", json.dumps({"note": WORDS})], None),
+        "profile": (["hi", "-P", "./p.toml"], None),
+        "bias": (["hi", "--logit-bias", "v=1", "--ban", "q"], None),
+        "regex": (["hi", "--regex", f"({WORDS}|Hello there)"], None),
+        "schema": (["hi", "--json-schema", json.dumps({"enum": [WORDS, "Hello there"]})], None),
     }[where]
+    (mlxctl.cwd / "p.toml").write_text(f'[template]\nnote = "{WORDS}"\nshort = true\n')
     done = mlxctl("run", "--model", tiny("stopper"), *args, input=piped)
     assert done.code == 0, done.err
     data = b"".join(path.read_bytes() for path in past.file(mlxctl.env).parent.iterdir())
     assert WORDS.encode() not in data and b"violets" not in data
-    assert (where == "prefill" or "Hello there" in done.out) and b"Hello there" not in data
+    assert b"Hello there" not in data and (b'"string":' not in data or where != "stop")
 
 
 def test_words_are_kept_where_asked_for(mlxctl: Program, tiny: Tiny) -> None:
@@ -210,6 +220,15 @@ def test_show(history: Program) -> None:
     assert json.loads(history("stats", "show", "--format", "json").out)["id"] == 5
 
 
+def test_show_a_bench(mlxctl: Program, tiny: Tiny) -> None:
+    """Its tests stand there, with a spread where there is one."""
+    for repetitions in ("1", "2"):
+        assert mlxctl("bench", "--model", tiny("llama"), "-p", "8", "-n", "0", "-r", repetitions).code == 0
+        done = mlxctl("stats", "show")
+        (line,) = [line for line in done.out.splitlines() if line.startswith("test ")]
+        assert done.code == 0 and "pp8: " in line and ("±" in line) == (repetitions == "2")
+
+
 # Again
 
 
@@ -229,7 +248,6 @@ def test_replay(sampled: Program) -> None:
 def test_replay_of_kept_words(mlxctl: Program, tiny: Tiny) -> None:
     """Nothing needs to be given again; a chat's turns, too."""
     model = ("--model", tiny("llama"), "--log-text", "-m", "6", "--temp", "0.8")
-    assert mlxctl("run", *model, WORDS, "-f", "-", input="a document").code in (0, 2)
     assert mlxctl("run", *model, WORDS, "-", input="a document").code == 0
     assert mlxctl("chat", *model, input="one\ntwo\n").code == 0
     for number in range(1, len(past.rows(mlxctl.env)) + 1):
@@ -237,6 +255,26 @@ def test_replay_of_kept_words(mlxctl: Program, tiny: Tiny) -> None:
         assert done.code == 0, done.err
         assert json.loads(done.out) == {"schema": "mlxctl.replay/1", "id": number, "same": True, "tokens": 6,
                                         "tokens_then": 6, "first_difference": None}  # fmt: skip
+
+
+def test_replay_from_another_folder(mlxctl: Program, tiny: Tiny) -> None:
+    """Names that were meant from where the run was are found from anywhere."""
+    (mlxctl.cwd / "model").symlink_to(tiny("llama"))
+    (mlxctl.cwd / "doc.txt").write_text("a document")
+    assert mlxctl("run", "--model", "./model", "-f", "doc.txt", "hi", "-m", "5").code == 0
+    (mlxctl.cwd / "elsewhere").mkdir()
+    mlxctl.cwd = mlxctl.cwd / "elsewhere"
+    done = mlxctl("stats", "replay", "1", "hi")
+    assert (done.code, done.out) == (0, "run 1: the same 5 tokens\n"), done.err
+
+
+def test_replay_asks_for_all_that_was_not_kept(mlxctl: Program, tiny: Tiny) -> None:
+    config = json.dumps({"note": WORDS})
+    flags = ("--stop", "zzz", "--chat-template-config", config)
+    assert mlxctl("run", "--model", tiny("stopper"), "hi", *flags).code == 0
+    done = mlxctl("stats", "replay", "1", "hi")
+    assert done.code == 2 and "--stop" in done.err and "--chat-template-config" in done.err
+    assert mlxctl("stats", "replay", "1", "hi", *flags).code == 0
 
 
 def test_replay_of_another_prompt(sampled: Program) -> None:
@@ -294,7 +332,8 @@ def test_plot_in_text(history: Program) -> None:
                   "org/one (review)", "12:00", "12:02"):  # fmt: skip
         assert words in done.out, words
     assert max(map(len, done.out.splitlines())) <= 100
-    assert done.out.count("o") - done.out.replace("org/one", "").count("o") > 0
+    inside = [line for line in done.out.splitlines() if "│" in line and "org/one" not in line]
+    assert "".join(inside).count("o") == 6  # three runs on two charts
 
 
 def test_plot_as_svg(history: Program) -> None:
@@ -341,6 +380,34 @@ def test_pruned_words_are_gone(mlxctl: Program, tiny: Tiny) -> None:
     assert mlxctl("run", "--model", tiny("stopper"), "--log-text", WORDS).code == 0
     assert mlxctl("stats", "prune", "--keep", "0").code == 0
     assert not any(b"violets" in path.read_bytes() for path in past.file(mlxctl.env).parent.iterdir())
+
+
+def test_pruning_while_somebody_reads_is_told(mlxctl: Program, tiny: Tiny) -> None:
+    """What was removed may still be in the file then; once more, and it is gone."""
+    assert mlxctl("run", "--model", tiny("stopper"), "--log-text", WORDS).code == 0
+    reader = sqlite3.connect(past.file(mlxctl.env), isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM runs").fetchone()
+    done = mlxctl("stats", "prune", "--keep", "0")
+    assert done.code == 6 and "removed 1 run" in done.err and "still" in done.err, done
+    reader.execute("ROLLBACK")
+    reader.close()
+    assert mlxctl("stats", "prune", "--keep", "0").code == 0
+    assert not any(b"violets" in path.read_bytes() for path in past.file(mlxctl.env).parent.iterdir())
+
+
+def test_a_history_that_others_could_read_is_closed_to_them(mlxctl: Program, tiny: Tiny) -> None:
+    past.add(mlxctl.env)
+    past.file(mlxctl.env).chmod(0o644)
+    assert mlxctl("run", "--model", tiny("stopper"), "hi").code == 0
+    assert stat.S_IMODE(past.file(mlxctl.env).stat().st_mode) == 0o600
+
+
+def test_many_numbers(history: Program) -> None:
+    """Ranges are not counted out."""
+    done = history("stats", "compare", "2-999999999", "1", "--format", "json")
+    assert done.code == 0 and json.loads(done.out)["a"]["runs"] == 4
+    assert history("stats", "compare", ",".join(["9"] * 101), "1").code == 2
 
 
 # The ceiling

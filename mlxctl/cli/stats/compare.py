@@ -17,7 +17,7 @@ from mlxctl.history.summary import MEASURES
 from mlxctl.output.json import encode
 
 _IDS = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*")
-_MOST = 100_000  # runs in a range of numbers
+_MOST = 100  # numbers and ranges in a list
 
 
 @click.command()
@@ -50,7 +50,7 @@ def command(app: App, a: str, b: str, form: str) -> None:
 
 def _runs(text: str) -> list[Record]:
     if _IDS.fullmatch(text):
-        found = store.find(Filter(ids=_ids(text)))
+        found = store.find(Filter(ids=_spans(text)))
     elif not text:
         found = []
     else:
@@ -63,15 +63,12 @@ def _runs(text: str) -> list[Record]:
     return found
 
 
-def _ids(text: str) -> list[int]:
-    ids: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        span = range(int(first), int(last or first) + 1)
-        if len(span) > _MOST:
-            raise UsageError(f"{part}: more than {_MOST} runs")
-        ids += span
-    return ids
+def _spans(text: str) -> list[tuple[int, int]]:
+    """The first and last of each range in a list such as "3,5,9-11"."""
+    parts = [part.partition("-") for part in text.split(",")]
+    if len(parts) > _MOST:
+        raise UsageError(f"more than {_MOST} numbers and ranges")
+    return [(int(first), int(last or first)) for first, _, last in parts]
 
 
 def _difference(name: str, sides: list[list[Record]]) -> Difference | None:
@@ -84,8 +81,7 @@ def _cells(name: str, found: Difference | None) -> tuple[str, ...]:
     label = f"{heading} {unit}"
     if found is None:
         return label, "-", "-", "-", "not known on both sides"
-    change = f"{100 * found.change:+.1f} %"
-    return label, f"{found.a:.{digits}f}", f"{found.b:.{digits}f}", change, verdict(found)
+    return label, f"{found.a:.{digits}f}", f"{found.b:.{digits}f}", found.percent, verdict(found)
 
 
 def verdict(found: Difference) -> str:

@@ -65,16 +65,17 @@ def _run(app: App, record: Record, settings: Settings, parts: inputs.Parts | Non
         for text in again.changes(record, engine.fingerprint, engine.versions, engine.device):
             app.say(text)
         messages = (inputs.finish(parts, app).messages if parts is not None else again.messages_of(record)) or []
-        if not settings.request.image:  # whose prompt is known once it is read
+        if not settings.request.image:
             again.require_same_prompt(record, engine.render(messages).ids)
         signals.listening = True
-        ids = _answer(engine, messages, bar, signals)
+        ids = _answer(engine, record, messages, bar, signals)
     finally:
         bar.close()
     return again.outcome(record, ids)
 
 
-def _answer(engine: "Engine", messages: list[Message], bar: PrefillBar, signals: Signals) -> list[int]:
+def _answer(engine: "Engine", record: Record, messages: list[Message], bar: PrefillBar,
+            signals: Signals) -> list[int]:  # fmt: skip
     """The tokens of the answer."""
     with closing(engine.stream(messages, cancel=signals.asked)) as events:
         for event in events:
@@ -82,7 +83,11 @@ def _answer(engine: "Engine", messages: list[Message], bar: PrefillBar, signals:
                 bar.update(event.done, event.total)
             elif isinstance(event, Done) and event.finish_reason == "interrupted":
                 raise Interrupted(event.stop["signal"])
-    return engine.running.ids if engine.running is not None else []
+    if engine.running is None:
+        raise AssertionError("a stream that was read to its end has left a run")
+    job = engine.running.job
+    again.require_same_prompt(record, [*job.seen, *job.ids])  # with images it is known only now
+    return engine.running.ids
 
 
 def _line(outcome: Outcome) -> str:

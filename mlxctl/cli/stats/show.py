@@ -33,7 +33,7 @@ def command(app: App, id: int | None, form: str, every: bool) -> None:
 
 def get(id: int | None) -> Record:
     """The run of that number, or the last. Raises UsageError where there is none, HistoryError."""
-    found = store.newest() if id is None else next(iter(store.find(Filter(ids=[id]))), None)
+    found = store.newest() if id is None else next(iter(store.find(Filter(ids=[(id, id)]))), None)
     if found is None:
         raise UsageError("no run is in the history yet" if id is None else f"the history has no run {id}",
                          hint="mlxctl stats --runs lists them")  # fmt: skip
@@ -70,7 +70,8 @@ def _figures(record: Record) -> Iterator[tuple[str, str]]:
     if share is not None:
         yield "share of the ceiling", percent(share)
     for row in record.receipt.tests or []:
-        yield "test", f"{row['test']}: {row['avg_ts']:.2f} ± {row['stddev_ts']:.2f} tok/s"
+        spread = "" if row["stddev_ts"] is None else f" ± {row['stddev_ts']:.2f}"
+        yield "test", f"{row['test']}: {row['avg_ts']:.2f}{spread} tok/s"
 
 
 def _settings(settings: dict[str, Setting], *, every: bool) -> Iterator[tuple[str, str]]:
