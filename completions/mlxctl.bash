@@ -226,7 +226,7 @@ _mlxctl_sessions() {
     done
 }
 
-_mlxctl_keys() { _mlxctl_add path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop json_schema regex grammar prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start name auto max_bytes on_full markdown format stats thinking log_text model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.json_schema generation.regex generation.grammar generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start cache.name cache.auto cache.max_bytes chat.on_full chat.markdown output.format output.stats output.thinking output.log_text; }
+_mlxctl_keys() { _mlxctl_add path revision adapter_path trust_remote_code extra_eos_token quantize_activations draft_model num_draft_tokens dtype system system_file prefill_response template files ignore_chat_template use_default_chat_template temp top_p min_p min_tokens_to_keep top_k xtc_probability xtc_threshold seed repetition_penalty repetition_context_size presence_penalty presence_context_size frequency_penalty frequency_context_size logit_bias ban max_tokens stop json_schema regex grammar prefill_step_size max_kv_size kv_bits kv_group_size quantized_kv_start name auto max_bytes on_full markdown format stats thinking log_text model.path model.revision model.adapter_path model.trust_remote_code model.extra_eos_token model.quantize_activations model.draft_model model.num_draft_tokens model.dtype prompt.system prompt.system_file prompt.prefill_response prompt.template prompt.files prompt.ignore_chat_template prompt.use_default_chat_template sampler.temp sampler.top_p sampler.min_p sampler.min_tokens_to_keep sampler.top_k sampler.xtc_probability sampler.xtc_threshold sampler.seed logits.repetition_penalty logits.repetition_context_size logits.presence_penalty logits.presence_context_size logits.frequency_penalty logits.frequency_context_size logits.logit_bias logits.ban generation.max_tokens generation.stop generation.json_schema generation.regex generation.grammar generation.prefill_step_size kv.max_kv_size kv.kv_bits kv.kv_group_size kv.quantized_kv_start cache.name cache.auto cache.max_bytes chat.on_full chat.markdown output.format output.stats output.thinking output.log_text; }
 
 _mlxctl_paths() { _mlxctl_files ''; }
 
@@ -275,18 +275,18 @@ _mlxctl_flags() {
     run)
         flags='-P --profile --unset --save-profile --model --revision --adapter-path --trust-remote-code
             --no-trust-remote-code --extra-eos-token -qa --quantize-activations --no-quantize-activations
-            --draft-model --num-draft-tokens --dtype --system-prompt --system-file --prefill-response -f --file
-            --ignore-chat-template --no-ignore-chat-template --use-default-chat-template
-            --no-use-default-chat-template --temp --top-p --min-p --min-tokens-to-keep --top-k --xtc-probability
-            --xtc-threshold --seed --repetition-penalty --repetition-context-size --presence-penalty
-            --presence-context-size --frequency-penalty --frequency-context-size --logit-bias --ban -m
-            --max-tokens --stop --json-schema --regex --grammar --prefill-step-size --max-kv-size --kv-bits
-            --kv-group-size --quantized-kv-start --cache --auto-cache --no-auto-cache --cache-max-bytes --format
-            --stats --no-stats --thinking --log-text --no-log-text -p --prompt --messages --image
-            --prompt-cache-file --cache-update --chat-template-config --think --no-think --escapes
-            --allow-special --verbose --dry-run --offline --no-offline --output --tee -x --extract
-            --extract-last --top-logprobs --fail-on-length --no-fail-on-length --stats-file --no-log --log -h
-            --help'
+            --draft-model --num-draft-tokens --dtype --system-prompt --system-file --prefill-response
+            --prompt-template -f --file --ignore-chat-template --no-ignore-chat-template
+            --use-default-chat-template --no-use-default-chat-template --temp --top-p --min-p
+            --min-tokens-to-keep --top-k --xtc-probability --xtc-threshold --seed --repetition-penalty
+            --repetition-context-size --presence-penalty --presence-context-size --frequency-penalty
+            --frequency-context-size --logit-bias --ban -m --max-tokens --stop --json-schema --regex --grammar
+            --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start --cache
+            --auto-cache --no-auto-cache --cache-max-bytes --format --stats --no-stats --thinking --log-text
+            --no-log-text -p --prompt --messages --param --recursive --image --prompt-cache-file --cache-update
+            --chat-template-config --think --no-think --escapes --allow-special --verbose --dry-run --offline
+            --no-offline --output --tee -x --extract --extract-last --top-logprobs --fail-on-length
+            --no-fail-on-length --stats-file --no-log --log -h --help'
         ;;
     generate)
         flags='-h --help --model --adapter-path --trust-remote-code --extra-eos-token --quantize-activations -qa
@@ -307,8 +307,8 @@ _mlxctl_flags() {
             --frequency-context-size --logit-bias --ban -m --max-tokens --stop --json-schema --regex --grammar
             --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start --on-full
             --markdown --no-markdown --stats --no-stats --thinking --log-text --no-log-text --image
-            --chat-template-config --think --no-think --allow-special --offline --no-offline --output --tee -x
-            --extract --extract-last --top-logprobs --stats-file --no-log --log -h --help'
+            --chat-template-config --think --no-think --allow-special --offline --no-offline --stats-file
+            --no-log --log -h --help'
         ;;
     cache)
         flags='-h --help'
@@ -319,23 +319,23 @@ _mlxctl_flags() {
             --num-draft-tokens --dtype --system-prompt --system-file -f --file --ignore-chat-template
             --no-ignore-chat-template --use-default-chat-template --no-use-default-chat-template
             --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start --log-text
-            --no-log-text -p --prompt --messages --chat-template-config --think --no-think --escapes
+            --no-log-text -p --prompt --messages --recursive --chat-template-config --think --no-think --escapes
             --allow-special --offline --no-offline --no-log --log -h --help'
         ;;
     cache/load)
         flags='-P --profile --unset --model --revision --adapter-path --trust-remote-code --no-trust-remote-code
             --extra-eos-token -qa --quantize-activations --no-quantize-activations --draft-model
-            --num-draft-tokens --dtype --system-prompt --system-file --prefill-response -f --file
-            --ignore-chat-template --no-ignore-chat-template --use-default-chat-template
+            --num-draft-tokens --dtype --system-prompt --system-file --prefill-response --prompt-template -f
+            --file --ignore-chat-template --no-ignore-chat-template --use-default-chat-template
             --no-use-default-chat-template --temp --top-p --min-p --min-tokens-to-keep --top-k --xtc-probability
             --xtc-threshold --seed --repetition-penalty --repetition-context-size --presence-penalty
             --presence-context-size --frequency-penalty --frequency-context-size --logit-bias --ban -m
             --max-tokens --stop --json-schema --regex --grammar --prefill-step-size --max-kv-size --kv-bits
             --kv-group-size --quantized-kv-start --auto-cache --no-auto-cache --cache-max-bytes --format --stats
-            --no-stats --thinking --log-text --no-log-text -p --prompt --messages --image --cache-update
-            --chat-template-config --think --no-think --escapes --allow-special --verbose --dry-run --offline
-            --no-offline --output --tee -x --extract --extract-last --top-logprobs --fail-on-length
-            --no-fail-on-length --stats-file --no-log --log -h --help'
+            --no-stats --thinking --log-text --no-log-text -p --prompt --messages --param --recursive --image
+            --cache-update --chat-template-config --think --no-think --escapes --allow-special --verbose
+            --dry-run --offline --no-offline --output --tee -x --extract --extract-last --top-logprobs
+            --fail-on-length --no-fail-on-length --stats-file --no-log --log -h --help'
         ;;
     cache/list)
         flags='-P --profile --format -h --help'
@@ -349,8 +349,8 @@ _mlxctl_flags() {
     cache/explain)
         flags='-P --profile --unset --model --revision --adapter-path --trust-remote-code --no-trust-remote-code
             --extra-eos-token -qa --quantize-activations --no-quantize-activations --draft-model
-            --num-draft-tokens --dtype --system-prompt --system-file --prefill-response -f --file
-            --ignore-chat-template --no-ignore-chat-template --use-default-chat-template
+            --num-draft-tokens --dtype --system-prompt --system-file --prefill-response --prompt-template -f
+            --file --ignore-chat-template --no-ignore-chat-template --use-default-chat-template
             --no-use-default-chat-template --max-kv-size --kv-bits --kv-group-size --quantized-kv-start -p
             --prompt --messages --chat-template-config --think --no-think --escapes --allow-special --offline
             --no-offline -h --help'
@@ -368,8 +368,9 @@ _mlxctl_flags() {
         flags='--format --all -h --help'
         ;;
     stats/replay)
-        flags='--format --system-prompt --prefill-response --logit-bias --ban --stop --json-schema --regex -p
-            --prompt --messages --chat-template-config --offline --no-offline -h --help'
+        flags='--format --system-prompt --prefill-response --prompt-template --logit-bias --ban --stop
+            --json-schema --regex -p --prompt --messages --param --chat-template-config --offline --no-offline
+            -h --help'
         ;;
     stats/compare)
         flags='--format -h --help'
@@ -390,10 +391,10 @@ _mlxctl_flags() {
     inspect-template)
         flags='--tokens --raw --diff --arguments --lint --strict --turns --format -P --profile --unset --model
             --revision --trust-remote-code --no-trust-remote-code --extra-eos-token --system-prompt
-            --system-file --prefill-response -f --file --ignore-chat-template --no-ignore-chat-template
-            --use-default-chat-template --no-use-default-chat-template -p --prompt --messages
-            --chat-template-config --think --no-think --escapes --allow-special --offline --no-offline -h
-            --help'
+            --system-file --prefill-response --prompt-template -f --file --ignore-chat-template
+            --no-ignore-chat-template --use-default-chat-template --no-use-default-chat-template -p --prompt
+            --messages --param --recursive --chat-template-config --think --no-think --escapes --allow-special
+            --offline --no-offline -h --help'
         ;;
     doctor)
         flags='--format -P --profile --unset --model --revision --extra-eos-token -h --help'
@@ -407,14 +408,15 @@ _mlxctl_flags() {
     profile/show)
         flags='--origin --format -P --profile --unset --model --revision --adapter-path --trust-remote-code
             --no-trust-remote-code --extra-eos-token -qa --quantize-activations --no-quantize-activations
-            --draft-model --num-draft-tokens --dtype --system-prompt --system-file --prefill-response -f --file
-            --ignore-chat-template --no-ignore-chat-template --use-default-chat-template
-            --no-use-default-chat-template --temp --top-p --min-p --min-tokens-to-keep --top-k --xtc-probability
-            --xtc-threshold --seed --repetition-penalty --repetition-context-size --presence-penalty
-            --presence-context-size --frequency-penalty --frequency-context-size --logit-bias --ban -m
-            --max-tokens --stop --json-schema --regex --grammar --prefill-step-size --max-kv-size --kv-bits
-            --kv-group-size --quantized-kv-start --cache --auto-cache --no-auto-cache --cache-max-bytes
-            --on-full --markdown --no-markdown --stats --no-stats --thinking --log-text --no-log-text -h --help'
+            --draft-model --num-draft-tokens --dtype --system-prompt --system-file --prefill-response
+            --prompt-template -f --file --ignore-chat-template --no-ignore-chat-template
+            --use-default-chat-template --no-use-default-chat-template --temp --top-p --min-p
+            --min-tokens-to-keep --top-k --xtc-probability --xtc-threshold --seed --repetition-penalty
+            --repetition-context-size --presence-penalty --presence-context-size --frequency-penalty
+            --frequency-context-size --logit-bias --ban -m --max-tokens --stop --json-schema --regex --grammar
+            --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start --cache
+            --auto-cache --no-auto-cache --cache-max-bytes --on-full --markdown --no-markdown --stats --no-stats
+            --thinking --log-text --no-log-text -h --help'
         ;;
     profile/new)
         flags='--from --description --user -h --help'
@@ -447,13 +449,13 @@ _mlxctl_flag_value() {
         value='keys'
         ;;
     run/--save-profile | run/--revision | run/--extra-eos-token | run/--num-draft-tokens | run/--system-prompt | \
-        run/--prefill-response | run/--temp | run/--top-p | run/--min-p | run/--min-tokens-to-keep | run/--top-k \
-        | run/--xtc-probability | run/--xtc-threshold | run/--seed | run/--repetition-penalty | \
-        run/--repetition-context-size | run/--presence-penalty | run/--presence-context-size | \
-        run/--frequency-penalty | run/--frequency-context-size | run/--logit-bias | run/--ban | run/-m | \
-        run/--max-tokens | run/--stop | run/--regex | run/--prefill-step-size | run/--max-kv-size | \
-        run/--quantized-kv-start | run/--cache-max-bytes | run/-p | run/--prompt | run/--chat-template-config | \
-        run/--top-logprobs)
+        run/--prefill-response | run/--prompt-template | run/--temp | run/--top-p | run/--min-p | \
+        run/--min-tokens-to-keep | run/--top-k | run/--xtc-probability | run/--xtc-threshold | run/--seed | \
+        run/--repetition-penalty | run/--repetition-context-size | run/--presence-penalty | \
+        run/--presence-context-size | run/--frequency-penalty | run/--frequency-context-size | run/--logit-bias \
+        | run/--ban | run/-m | run/--max-tokens | run/--stop | run/--regex | run/--prefill-step-size | \
+        run/--max-kv-size | run/--quantized-kv-start | run/--cache-max-bytes | run/-p | run/--prompt | \
+        run/--param | run/--chat-template-config | run/--top-logprobs)
         value='nothing'
         ;;
     run/--model | run/--draft-model)
@@ -537,7 +539,7 @@ _mlxctl_flag_value() {
         chat/--repetition-context-size | chat/--presence-penalty | chat/--presence-context-size | \
         chat/--frequency-penalty | chat/--frequency-context-size | chat/--logit-bias | chat/--ban | chat/-m | \
         chat/--max-tokens | chat/--stop | chat/--regex | chat/--prefill-step-size | chat/--max-kv-size | \
-        chat/--quantized-kv-start | chat/--chat-template-config | chat/--top-logprobs)
+        chat/--quantized-kv-start | chat/--chat-template-config)
         value='nothing'
         ;;
     chat/--adapter-path)
@@ -547,7 +549,7 @@ _mlxctl_flag_value() {
         value='words auto native float32 float16 bfloat16'
         ;;
     chat/--system-file | chat/-f | chat/--file | chat/--json-schema | chat/--grammar | chat/--image | \
-        chat/--output | chat/--tee | chat/--stats-file)
+        chat/--stats-file)
         value='paths'
         ;;
     chat/--kv-bits)
@@ -605,15 +607,16 @@ _mlxctl_flag_value() {
         value='models'
         ;;
     cache/load/--revision | cache/load/--extra-eos-token | cache/load/--num-draft-tokens | \
-        cache/load/--system-prompt | cache/load/--prefill-response | cache/load/--temp | cache/load/--top-p | \
-        cache/load/--min-p | cache/load/--min-tokens-to-keep | cache/load/--top-k | cache/load/--xtc-probability \
-        | cache/load/--xtc-threshold | cache/load/--seed | cache/load/--repetition-penalty | \
-        cache/load/--repetition-context-size | cache/load/--presence-penalty | \
+        cache/load/--system-prompt | cache/load/--prefill-response | cache/load/--prompt-template | \
+        cache/load/--temp | cache/load/--top-p | cache/load/--min-p | cache/load/--min-tokens-to-keep | \
+        cache/load/--top-k | cache/load/--xtc-probability | cache/load/--xtc-threshold | cache/load/--seed | \
+        cache/load/--repetition-penalty | cache/load/--repetition-context-size | cache/load/--presence-penalty | \
         cache/load/--presence-context-size | cache/load/--frequency-penalty | \
         cache/load/--frequency-context-size | cache/load/--logit-bias | cache/load/--ban | cache/load/-m | \
         cache/load/--max-tokens | cache/load/--stop | cache/load/--regex | cache/load/--prefill-step-size | \
         cache/load/--max-kv-size | cache/load/--quantized-kv-start | cache/load/--cache-max-bytes | \
-        cache/load/-p | cache/load/--prompt | cache/load/--chat-template-config | cache/load/--top-logprobs)
+        cache/load/-p | cache/load/--prompt | cache/load/--param | cache/load/--chat-template-config | \
+        cache/load/--top-logprobs)
         value='nothing'
         ;;
     cache/load/--adapter-path)
@@ -664,9 +667,9 @@ _mlxctl_flag_value() {
         value='models'
         ;;
     cache/explain/--revision | cache/explain/--extra-eos-token | cache/explain/--num-draft-tokens | \
-        cache/explain/--system-prompt | cache/explain/--prefill-response | cache/explain/--max-kv-size | \
-        cache/explain/--quantized-kv-start | cache/explain/-p | cache/explain/--prompt | \
-        cache/explain/--chat-template-config)
+        cache/explain/--system-prompt | cache/explain/--prefill-response | cache/explain/--prompt-template | \
+        cache/explain/--max-kv-size | cache/explain/--quantized-kv-start | cache/explain/-p | \
+        cache/explain/--prompt | cache/explain/--chat-template-config)
         value='nothing'
         ;;
     cache/explain/--adapter-path)
@@ -702,9 +705,9 @@ _mlxctl_flag_value() {
     stats/replay/--format)
         value='words text json'
         ;;
-    stats/replay/--system-prompt | stats/replay/--prefill-response | stats/replay/--logit-bias | \
-        stats/replay/--ban | stats/replay/--stop | stats/replay/--regex | stats/replay/-p | \
-        stats/replay/--prompt | stats/replay/--chat-template-config)
+    stats/replay/--system-prompt | stats/replay/--prefill-response | stats/replay/--prompt-template | \
+        stats/replay/--logit-bias | stats/replay/--ban | stats/replay/--stop | stats/replay/--regex | \
+        stats/replay/-p | stats/replay/--prompt | stats/replay/--param | stats/replay/--chat-template-config)
         value='nothing'
         ;;
     stats/replay/--json-schema | stats/replay/--messages)
@@ -756,8 +759,8 @@ _mlxctl_flag_value() {
         ;;
     inspect-template/--diff | inspect-template/--turns | inspect-template/--revision | \
         inspect-template/--extra-eos-token | inspect-template/--system-prompt | \
-        inspect-template/--prefill-response | inspect-template/-p | inspect-template/--prompt | \
-        inspect-template/--chat-template-config)
+        inspect-template/--prefill-response | inspect-template/--prompt-template | inspect-template/-p | \
+        inspect-template/--prompt | inspect-template/--param | inspect-template/--chat-template-config)
         value='nothing'
         ;;
     inspect-template/--format)
@@ -807,10 +810,10 @@ _mlxctl_flag_value() {
         value='models'
         ;;
     profile/show/--revision | profile/show/--extra-eos-token | profile/show/--num-draft-tokens | \
-        profile/show/--system-prompt | profile/show/--prefill-response | profile/show/--temp | \
-        profile/show/--top-p | profile/show/--min-p | profile/show/--min-tokens-to-keep | profile/show/--top-k | \
-        profile/show/--xtc-probability | profile/show/--xtc-threshold | profile/show/--seed | \
-        profile/show/--repetition-penalty | profile/show/--repetition-context-size | \
+        profile/show/--system-prompt | profile/show/--prefill-response | profile/show/--prompt-template | \
+        profile/show/--temp | profile/show/--top-p | profile/show/--min-p | profile/show/--min-tokens-to-keep | \
+        profile/show/--top-k | profile/show/--xtc-probability | profile/show/--xtc-threshold | \
+        profile/show/--seed | profile/show/--repetition-penalty | profile/show/--repetition-context-size | \
         profile/show/--presence-penalty | profile/show/--presence-context-size | \
         profile/show/--frequency-penalty | profile/show/--frequency-context-size | profile/show/--logit-bias | \
         profile/show/--ban | profile/show/-m | profile/show/--max-tokens | profile/show/--stop | \

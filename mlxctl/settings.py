@@ -60,6 +60,8 @@ class Prompt(Section, frozen=True):
     system_file: Annotated[str | None, opt("--system-file", "System prompt from a file", metavar="PATH")] = None
     prefill_response: Annotated[str | None, opt("--prefill-response", "The answer begins with this text",
         metavar="TEXT", upstream=True, words=True)] = None  # fmt: skip
+    template: Annotated[str | None, opt("--prompt-template", "Text with places for what is asked: {prompt}, {stdin}, "
+        "{files}, {file:NAME}, and {NAME} for each --param", metavar="TEXT", words=True)] = None  # fmt: skip
     files: Annotated[list[str], opt("--file", "Text file that goes before the question", short="-f",
         metavar="PATH")] = []  # fmt: skip
     ignore_chat_template: Annotated[bool, opt("--ignore-chat-template", "Hand the model the bare text",
@@ -166,6 +168,10 @@ class Request(Section, frozen=True):
         upstream=True, variable=False, words=True)] = None  # fmt: skip
     messages: Annotated[str | None, opt("--messages", "JSON file with an OpenAI-style message list", metavar="PATH",
         variable=False)] = None  # fmt: skip
+    param: Annotated[dict[str, str], opt("--param", "Fill {NAME} of the prompt template with TEXT", metavar="NAME=TEXT",
+        variable=False, words=True)] = {}  # fmt: skip
+    recursive: Annotated[bool, opt("--recursive", "With -f take folders, and patterns such as 'src/**/*.py', too",
+        variable=False)] = False  # fmt: skip
     image: Annotated[list[str], opt("--image", "Image for the next placeholder of the prompt", metavar="PATH",
         upstream=True, variable=False)] = []  # fmt: skip
     prompt_cache_file: Annotated[str | None, opt("--prompt-cache-file", "Start from a prompt cache, also one that "

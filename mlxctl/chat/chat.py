@@ -64,6 +64,8 @@ class Chat:
         if self.screen.interactive:
             self.screen.say(f"loading {settings.model_id}")
         self.conversation = Conversation(self._load(settings), _with_system(settings))
+        if settings.prompt.template is not None:
+            self.screen.say("prompt.template of the profile does nothing here: what is said is said as it is")
         if settings.cache.name is not None or settings.cache.auto:
             self.screen.say("[cache] of the profile does nothing here: a session keeps its own")
         if saved is not None:

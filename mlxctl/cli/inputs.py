@@ -2,14 +2,16 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from mlxctl import documents, filling
 from mlxctl.caches.meta import Piece
 from mlxctl.cli.app import App
 from mlxctl.errors import UsageError, first_line
 from mlxctl.events import Message
+from mlxctl.filling import Given
 from mlxctl.paths import absolute, expand
 from mlxctl.settings import Settings
 from mlxctl.texts import before, decode, read_file
@@ -44,6 +46,8 @@ class Parts:
     messages: list[Message]
     named: bool
     wants_stdin: bool
+    template: str | None = None
+    params: Mapping[str, str] = field(default_factory=dict)
 
 
 def gather(settings: Settings, words: Sequence[str], app: App, *, asks: bool = True) -> Parts:
@@ -58,17 +62,24 @@ def gather(settings: Settings, words: Sequence[str], app: App, *, asks: bool = T
     if settings.request.escapes:
         question = unescape(question)
     system = system_prompt(settings)
-    files = [Piece(path, read_file(path), str(absolute(path).resolve())) for path in settings.prompt.files]
+    files = [
+        Piece(one.name, one.text, str(absolute(one.name).resolve()))
+        for one in documents.gather(settings.prompt.files, recursive=settings.request.recursive, say=app.say)
+    ]
     _check_images(settings)
     messages = read_messages(settings.request.messages) if settings.request.messages else []
+    template, params = settings.prompt.template, settings.request.param
+    places = _places(settings)
     nothing = not question.strip() and not any(file.text.strip() for file in files) and not messages
+    nothing = nothing and (template is None or "stdin" in places)
     if nothing and not named and not app.stdin.carries_data() and (asks or system is None):
         what = "the prompt is empty" if given or words or files else "no prompt"
         hint = 'ask something: mlxctl run "…", or pipe text in, or -f FILE' if asks else _NOTHING_TO_KEEP
         raise UsageError(what, hint=hint)
     if system is not None and messages and messages[0]["role"] == "system":
         raise UsageError(f"system prompt: {settings.request.messages} has one already")
-    return Parts(system, files, question, messages, named, wants_stdin=named or (nothing and asks))
+    wants_stdin = named or (nothing and asks) or ("stdin" in places and app.stdin.carries_data())
+    return Parts(system, files, question, messages, named, wants_stdin, template if asks else None, params)
 
 
 def finish(parts: Parts, app: App) -> Asked:
@@ -97,6 +108,8 @@ def beginning(parts: Parts, app: App) -> Asked:
 
 
 def _asked(parts: Parts, piped: str) -> Asked:
+    if parts.template is not None:
+        return _filled(parts, parts.template, piped)
     first = [file.text for file in parts.files] + [piped]
     text = _join([*first, parts.question])
     if not text.strip() and not parts.messages:
@@ -107,6 +120,26 @@ def _asked(parts: Parts, piped: str) -> Asked:
     pieces = (*parts.files, Piece("stdin", piped), Piece("the question", parts.question))
     shared = _before(first) if parts.question else ""
     return Asked(_with_system(parts.system, asked), shared, tuple(piece for piece in pieces if piece.text))
+
+
+def _places(settings: Settings) -> list[str]:
+    """The places of the prompt template. Raises UsageError for parameters without one."""
+    if settings.prompt.template is None:
+        if settings.request.param:
+            raise UsageError("--param: there is no prompt template to fill (--prompt-template, or prompt.template of a "
+                             "profile)")  # fmt: skip
+        return []
+    return filling.places(settings.prompt.template)
+
+
+def _filled(parts: Parts, template: str, piped: str) -> Asked:
+    """The messages, their last text made by the prompt template."""
+    given = Given(piped, parts.question, {file.name: file.text for file in parts.files}, parts.params)
+    text = filling.fill(template, given)
+    if not text.strip():
+        raise UsageError("the prompt is empty: prompt.template makes nothing of what is given")
+    messages = _with_system(parts.system, [*parts.messages, {"role": "user", "content": text}])
+    return Asked(messages, filling.before_the_question(template, given), (Piece("the prompt", text),))
 
 
 def _join(parts: list[str]) -> str:

@@ -23,7 +23,7 @@ from mlxctl.settings import Settings
 
 _MODEL = {"model.path", "model.revision", "model.trust_remote_code", "model.extra_eos_token"}
 _REQUEST = {"request.prompt", "request.messages", "request.chat_template_config", "request.think", "request.escapes",
-            "request.allow_special", "request.offline"}  # fmt: skip
+            "request.allow_special", "request.offline", "request.param", "request.recursive"}  # fmt: skip
 _ROWS = [row for row in options.options() if row.section == "prompt" or row.key in _MODEL | _REQUEST]
 
 

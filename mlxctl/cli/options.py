@@ -32,6 +32,8 @@ class TableType(click.ParamType):  # type: ignore[type-arg] # generic only in cl
                 return options.as_text(self.option, value)  # one text; the flag is repeated for more
             if self.option.metavar == "TOKEN=BIAS":
                 return _pair(self.option, options.as_text(self.option, value))
+            if self.option.metavar == "NAME=TEXT":
+                return _named(options.as_text(self.option, value))
             if self.option.key == "request.verbose":
                 return options.upstream_bool(value)
             return options.parse(self.option, value)
@@ -45,6 +47,13 @@ def _pair(option: Option, text: str) -> tuple[str, float]:
         return token, options.check(option, {token: float(bias)})[token]
     except ValueError:
         raise ValueError(f"expected TOKEN=BIAS with a number, got {text!r}") from None
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not found or not name:
+        raise ValueError(f"expected NAME=TEXT, got {options.shown(text)}")
+    return name, value
 
 
 class TableCommand(click.Command):
@@ -127,12 +136,16 @@ def _for_row(row: Option) -> list[TableOption]:
         if "/" not in flag:
             common["flag_value"] = True
         return [TableOption([flag, *short, name], is_flag=True, **common)]
-    many = row.base is list or row.metavar == "TOKEN=BIAS"
+    many = _is_repeated(row)
     return [TableOption([row.flag, *short, name], type=TableType(row), multiple=many, **common)]
 
 
+def _is_repeated(row: Option) -> bool:
+    return row.base is list or row.metavar in ("TOKEN=BIAS", "NAME=TEXT")
+
+
 def _help(row: Option) -> str:
-    repeat = " (repeatable)" if row.base is list or row.metavar == "TOKEN=BIAS" else ""
+    repeat = " (repeatable)" if _is_repeated(row) else ""
     shown = row.base is not bool and row.default not in (None, [], {})
     default = f"  [default: {row.default}]" if shown else ""
     return row.help + repeat + default

@@ -157,7 +157,7 @@ def test_messages_and_a_second_system_prompt(mlxctl: Program, tiny: Tiny, work: 
         (("-f", "empty.txt"), ["empty"]),
         (("-f", "missing.txt", "hi"), ["missing.txt", "No such file"]),
         (("-f", ".", "hi"), ["folder"]),
-        (("-f", "latin1.txt", "hi"), ["latin1.txt", "UTF-8", BYTE]),
+        (("-f", "noise.bin", "hi"), ["noise.bin", "no text"]),
         (("--system-file", "missing.txt", "hi"), ["missing.txt"]),
         (("--system-file", "latin1.txt", "hi"), ["latin1.txt", "UTF-8"]),
         (("--messages", "missing.json"), ["missing.json"]),
@@ -178,6 +178,7 @@ def test_bad_input_is_refused_before_the_model(
     """It costs no second to hear of it: the model that does not exist is not missed."""
     (work / "empty.txt").write_text("\n")
     (work / "latin1.txt").write_bytes(NOT_UTF8)
+    (work / "noise.bin").write_bytes(bytes(range(256)) * 4)
     refused(mlxctl("run", "--model", "/nonexistent", *args), *words)
 
 

@@ -15,7 +15,7 @@ PACKAGE = Path(mlxctl.__file__).parent
 # The layers of the package, the lowest first; a module may import from its own and lower ones.
 LAYERS = [
     {"errors", "events", "settings", "_shipped"},
-    {"options", "paths", "writing", "editor", "terminal", "texts", "grammars"},
+    {"options", "paths", "writing", "editor", "terminal", "texts", "grammars", "documents", "filling"},
     {"rules"},
     {"profiles", "engine"},
     {"output", "caches", "history"},

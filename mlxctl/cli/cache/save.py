@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from mlxctl.engine.kv import Prefix
 
 _SECTIONS = ("model", "prompt", "kv")
-_OTHERS = {"generation.prefill_step_size", "request.prompt", "request.messages", "request.chat_template_config",
-           "request.think", "request.escapes", "request.allow_special", "request.offline",
-           "request.no_log", "output.log_text"}  # fmt: skip
+_LEFT_OUT = {"prompt.prefill_response", "prompt.template"}
+_OTHERS = {"generation.prefill_step_size", "request.recursive", "request.prompt", "request.messages",
+           "request.chat_template_config", "request.think", "request.escapes", "request.allow_special",
+           "request.offline", "request.no_log", "output.log_text"}  # fmt: skip
 _ROWS = [row for row in options.options()
-         if (row.section in _SECTIONS and row.key != "prompt.prefill_response") or row.key in _OTHERS]  # fmt: skip
+         if (row.section in _SECTIONS and row.key not in _LEFT_OUT) or row.key in _OTHERS]  # fmt: skip
 
 
 @click.command(cls=TableCommand, params=[profile_option(), unset_option(), *parameters(_ROWS)])
@@ -50,6 +51,8 @@ def command(app: App, /, name: str, words: tuple[str, ...], **params: Any) -> in
     if path.exists() and path.parent != named.folder():
         format.require_cache(path)
     resolved = settle(app, **params)
+    if resolved.settings.prompt.template is not None:
+        app.say("prompt.template of the profile is not applied: a cache holds the beginning of a prompt as it is given")
     parts = inputs.gather(resolved.settings, words, app, asks=False)
     divert_prints()
     return _save(app, resolved, name, path, parts)
