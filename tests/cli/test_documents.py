@@ -40,8 +40,10 @@ def test_encodings(encoding: str, rendered: Callable[..., Any], mlxctl: Program)
 
 
 def test_other_scripts(rendered: Callable[..., Any], mlxctl: Program) -> None:
-    texts = {"shift_jis": "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。",
-             "koi8_r": "Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива по-своему."}  # fmt: skip
+    texts = {
+        "shift_jis": "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。",
+        "koi8_r": "Все счастливые семьи похожи друг на друга, каждая несчастливая несчастлива по-своему.",
+    }
     for encoding, text in texts.items():
         (mlxctl.cwd / "text.txt").write_text(text, encoding=encoding)
         assert rendered("-f", "text.txt", "hi")[0] == f"{text}\n\nhi", encoding
@@ -89,8 +91,9 @@ def test_template(rendered: Callable[..., Any], mlxctl: Program) -> None:
     """Every place is filled once: what is filled in is not a template."""
     (mlxctl.cwd / "a.txt").write_text("A {prompt} {{x}}")
     (mlxctl.cwd / "b.txt").write_text("B")
-    text, _ = rendered("--prompt-template", "In {lang}: {file:a.txt} {{}} {files}\n{stdin}|{prompt}|{prompt}", "-f", "a.txt",
-                       "-f", "b.txt", "--param", "lang={stdin}", "Why?", input="piped")  # fmt: skip
+    template = "In {lang}: {file:a.txt} {{}} {files}\n{stdin}|{prompt}|{prompt}"
+    text, _ = rendered("--prompt-template", template, "-f", "a.txt", "-f", "b.txt", "--param", "lang={stdin}", "Why?",
+                       input="piped")  # fmt: skip
     assert text == "In {stdin}: A {prompt} {{x}} {} A {prompt} {{x}}\n\nB\npiped|Why?|Why?"
 
 
