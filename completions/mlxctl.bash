@@ -285,8 +285,8 @@ _mlxctl_flags() {
             --auto-cache --no-auto-cache --cache-max-bytes --format --stats --no-stats --thinking --log-text
             --no-log-text -p --prompt --messages --param --recursive --image --prompt-cache-file --cache-update
             --chat-template-config --think --no-think --escapes --allow-special --verbose --dry-run --offline
-            --no-offline --output --tee -x --extract --extract-last --top-logprobs --fail-on-length
-            --no-fail-on-length --stats-file --no-log --log -h --help'
+            --no-offline --batch --batch-size --as-completed --resume --output --tee -x --extract --extract-last
+            --top-logprobs --fail-on-length --no-fail-on-length --stats-file --no-log --log -h --help'
         ;;
     generate)
         flags='-h --help --model --adapter-path --trust-remote-code --extra-eos-token --quantize-activations -qa
@@ -334,8 +334,9 @@ _mlxctl_flags() {
             --kv-group-size --quantized-kv-start --auto-cache --no-auto-cache --cache-max-bytes --format --stats
             --no-stats --thinking --log-text --no-log-text -p --prompt --messages --param --recursive --image
             --cache-update --chat-template-config --think --no-think --escapes --allow-special --verbose
-            --dry-run --offline --no-offline --output --tee -x --extract --extract-last --top-logprobs
-            --fail-on-length --no-fail-on-length --stats-file --no-log --log -h --help'
+            --dry-run --offline --no-offline --batch --batch-size --as-completed --resume --output --tee -x
+            --extract --extract-last --top-logprobs --fail-on-length --no-fail-on-length --stats-file --no-log
+            --log -h --help'
         ;;
     cache/list)
         flags='-P --profile --format -h --help'
@@ -455,7 +456,7 @@ _mlxctl_flag_value() {
         run/--presence-context-size | run/--frequency-penalty | run/--frequency-context-size | run/--logit-bias \
         | run/--ban | run/-m | run/--max-tokens | run/--stop | run/--regex | run/--prefill-step-size | \
         run/--max-kv-size | run/--quantized-kv-start | run/--cache-max-bytes | run/-p | run/--prompt | \
-        run/--param | run/--chat-template-config | run/--top-logprobs)
+        run/--param | run/--chat-template-config | run/--batch-size | run/--top-logprobs)
         value='nothing'
         ;;
     run/--model | run/--draft-model)
@@ -468,7 +469,7 @@ _mlxctl_flag_value() {
         value='words auto native float32 float16 bfloat16'
         ;;
     run/--system-file | run/-f | run/--file | run/--json-schema | run/--grammar | run/--messages | run/--image | \
-        run/--prompt-cache-file | run/--output | run/--tee | run/--stats-file)
+        run/--prompt-cache-file | run/--batch | run/--resume | run/--output | run/--tee | run/--stats-file)
         value='paths'
         ;;
     run/--kv-bits)
@@ -616,7 +617,7 @@ _mlxctl_flag_value() {
         cache/load/--max-tokens | cache/load/--stop | cache/load/--regex | cache/load/--prefill-step-size | \
         cache/load/--max-kv-size | cache/load/--quantized-kv-start | cache/load/--cache-max-bytes | \
         cache/load/-p | cache/load/--prompt | cache/load/--param | cache/load/--chat-template-config | \
-        cache/load/--top-logprobs)
+        cache/load/--batch-size | cache/load/--top-logprobs)
         value='nothing'
         ;;
     cache/load/--adapter-path)
@@ -626,8 +627,8 @@ _mlxctl_flag_value() {
         value='words auto native float32 float16 bfloat16'
         ;;
     cache/load/--system-file | cache/load/-f | cache/load/--file | cache/load/--json-schema | \
-        cache/load/--grammar | cache/load/--messages | cache/load/--image | cache/load/--output | \
-        cache/load/--tee | cache/load/--stats-file)
+        cache/load/--grammar | cache/load/--messages | cache/load/--image | cache/load/--batch | \
+        cache/load/--resume | cache/load/--output | cache/load/--tee | cache/load/--stats-file)
         value='paths'
         ;;
     cache/load/--kv-bits)

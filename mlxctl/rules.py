@@ -79,6 +79,7 @@ def for_settings(settings: Settings) -> Iterator[Finding]:
                       keys=("cache.name",))  # fmt: skip
     yield from _grammar(settings)
     yield from _formats(settings)
+    yield from _of_a_batch(settings)
     if request.cache_update and settings.cache.name is None and request.prompt_cache_file is None:
         yield Finding("--cache-update: there is no cache to write back to (--cache names one)", fatal=True)
     if request.prompt_cache_file is not None and (prompt.system is not None or prompt.system_file is not None):
@@ -176,6 +177,14 @@ def _idle_sampler(settings: Settings) -> Iterator[Finding]:
         verb = "does" if len(idle) == 1 else "do"
         yield Finding(f"{_list(idle)} {verb} nothing at temperature 0: the likeliest token is always taken",
                       keys=tuple(f"sampler.{name}" for name in idle))  # fmt: skip
+
+
+def _of_a_batch(settings: Settings) -> Iterator[Finding]:
+    """What only a batch has."""
+    request = settings.request
+    given = {"--resume": request.resume is not None, "--as-completed": request.as_completed}
+    for flag in (flag for flag, is_given in given.items() if is_given and request.batch is None):
+        yield Finding(f"{flag}: there is no --batch", fatal=True)
 
 
 def _formats(settings: Settings) -> Iterator[Finding]:

@@ -191,6 +191,14 @@ class Request(Section, frozen=True):
     dry_run: Annotated[bool, opt("--dry-run", "Show the settings and the rendered prompt; load no weights",
         variable=False)] = False  # fmt: skip
     offline: Annotated[bool, opt("--offline", "Never use the network")] = False
+    batch: Annotated[str | None, opt("--batch", "Answer every line of this file ('-': stdin): a prompt, or a JSON "
+        "object with prompt or messages, id and settings", metavar="PATH", variable=False)] = None  # fmt: skip
+    batch_size: Annotated[int, opt("--batch-size", "Lines of a batch that are answered at once", variable=False, ge=1,
+        le=1024)] = 8  # fmt: skip
+    as_completed: Annotated[bool, opt("--as-completed", "Write the results of a batch as they are done, not in the "
+        "order of its lines", variable=False)] = False  # fmt: skip
+    resume: Annotated[str | None, opt("--resume", "Leave out the lines of a batch that are answered in this file of "
+        "results", metavar="PATH", variable=False)] = None  # fmt: skip
     output: Annotated[str | None, opt("--output", "Write the answer to this file instead of stdout, whole or not at "
         "all", metavar="PATH", variable=False)] = None  # fmt: skip
     tee: Annotated[str | None, opt("--tee", "Write what goes to stdout to this file, too", metavar="PATH",

@@ -16,7 +16,7 @@ from mlxctl.bench.rows import Row
 from mlxctl.bench.session import Plan, beyond, measure
 from mlxctl.bench.writers import FORMATS, Writer
 from mlxctl.cli.app import App
-from mlxctl.cli.display import BenchBar
+from mlxctl.cli.display import CountBar
 from mlxctl.cli.options import GroupedOption, TableCommand, parameters, profile_option, unset_option
 from mlxctl.cli.run import settle
 from mlxctl.cli.signals import Signals
@@ -152,7 +152,7 @@ class _Session:
         self._resolved = resolved
         self._settings = settings
         self._writer = writer
-        self._bar = BenchBar(app)
+        self._bar = CountBar(app)
         self._rows: list[Row] = []
         self._told: set[str] = set()
         self._engine: Engine | None = None
@@ -169,7 +169,7 @@ class _Session:
             for test in beyond(planned.tests, engine.facts.context):
                 self._app.say(f"{test.name} is longer than the context of the model ({engine.facts.context} tokens)")
             speed = bandwidth.measured(engine.device, self._app.say).bytes_per_s
-            self._bar.start(planned.measurements)
+            self._bar.start(planned.measurements, "warming up")
             for row in measure(engine, self._settings, planned, speed, self._bar.update, self._warn):
                 self._rows.append(row)
                 self._bar.aside(partial(self._writer.row, row))

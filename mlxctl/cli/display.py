@@ -67,8 +67,8 @@ class PrefillBar:
             self._bar.start()
 
 
-class BenchBar:
-    """How far a bench is, on stderr when somebody is looking."""
+class CountBar:
+    """How many of a number of things are done, on stderr when somebody is looking."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -76,23 +76,24 @@ class BenchBar:
         self._bar: Any = None
         self._closed = False
 
-    def start(self, total: int) -> None:
-        """Show it, at none of so many measurements."""
+    def start(self, total: int, name: str) -> None:
+        """Show it, at none of so many."""
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import TimeRemainingColumn as Left
 
         with self._lock:
             if self._closed or not self._app.err_is_terminal():
                 return
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), Left())
             self._bar = Progress(
                 *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
             )
-            self._bar.add_task("loading", total=total)
+            self._bar.add_task(name, total=total)
             self._bar.start()
 
     def update(self, name: str, done: int) -> None:
-        """What is measured now, and how many measurements are done."""
+        """What is done now, and how many are done by now."""
         with self._lock:
             if self._bar is not None:
                 self._bar.update(self._bar.task_ids[0], description=name, completed=done)

@@ -62,10 +62,7 @@ def gather(settings: Settings, words: Sequence[str], app: App, *, asks: bool = T
     if settings.request.escapes:
         question = unescape(question)
     system = system_prompt(settings)
-    files = [
-        Piece(one.name, one.text, str(absolute(one.name).resolve()))
-        for one in documents.gather(settings.prompt.files, recursive=settings.request.recursive, say=app.say)
-    ]
+    files = documents_of(settings, app)
     _check_images(settings)
     messages = read_messages(settings.request.messages) if settings.request.messages else []
     template, params = settings.prompt.template, settings.request.param
@@ -80,6 +77,27 @@ def gather(settings: Settings, words: Sequence[str], app: App, *, asks: bool = T
         raise UsageError(f"system prompt: {settings.request.messages} has one already")
     wants_stdin = named or (nothing and asks) or ("stdin" in places and app.stdin.carries_data())
     return Parts(system, files, question, messages, named, wants_stdin, template if asks else None, params)
+
+
+def documents_of(settings: Settings, app: App) -> list[Piece]:
+    """The files that go before the question. Raises UsageError."""
+    found = documents.gather(settings.prompt.files, recursive=settings.request.recursive, say=app.say)
+    return [Piece(one.name, one.text, str(absolute(one.name).resolve())) for one in found]
+
+
+def asked_with(settings: Settings, files: list[Piece], question: str) -> list[Message]:
+    """The messages of one of many questions, to each of which the same files go. Raises UsageError."""
+    parts = Parts(system_prompt(settings), files, question, [], named=False, wants_stdin=False,
+                  template=settings.prompt.template, params=settings.request.param)  # fmt: skip
+    if not question.strip() and not files:
+        raise UsageError("the prompt is empty")
+    return _asked(parts, "").messages
+
+
+def with_system(settings: Settings, messages: list[Message]) -> list[Message]:
+    """Messages with the system prompt of the settings, unless they have one."""
+    own = messages[0]["role"] == "system"
+    return messages if own else _with_system(system_prompt(settings), messages)
 
 
 def finish(parts: Parts, app: App) -> Asked:
@@ -189,10 +207,14 @@ def read_messages(path: str) -> list[Message]:
         raise UsageError(f"{path}: not JSON: {first_line(error)}") from None
     except RecursionError:
         raise UsageError(f"{path}: nested too deeply") from None
-    found = data.get("messages") if isinstance(data, dict) else data
+    return checked_messages(data.get("messages") if isinstance(data, dict) else data, path)
+
+
+def checked_messages(found: Any, where: str) -> list[Message]:
+    """A message list that came from outside. Raises UsageError, which names the place."""
     if not isinstance(found, list) or not found:
-        raise UsageError(f"{path}: expected a JSON array of messages, with one at least")
-    return [_message(f"{path}: message {number}", message) for number, message in enumerate(found, 1)]
+        raise UsageError(f"{where}: expected a JSON array of messages, with one at least")
+    return [_message(f"{where}: message {number}", message) for number, message in enumerate(found, 1)]
 
 
 def _message(where: str, message: Any) -> Message:

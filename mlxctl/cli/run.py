@@ -39,6 +39,12 @@ def one_answer(app: App, words: Sequence[str], save_profile: str | None, params:
     from mlxctl.cli.answer import answer
 
     resolved = settle(app, **params)
+    if resolved.settings.request.batch is not None:
+        from mlxctl.cli.batch import run_batch
+
+        if save_profile is not None:
+            raise UsageError("--save-profile: --batch answers many prompts")
+        return run_batch(app, resolved, words)
     saved = _plan(save_profile, resolved) if save_profile is not None else None
     parts = inputs.gather(resolved.settings, words, app)
     status = answer(app, resolved, lambda: inputs.finish(parts, app))

@@ -34,6 +34,7 @@ class Signals:
         """goodbye: ends the run in good order from another thread, when the main one cannot. tidy: leaves the
         terminal usable, at once; the process ends after it."""
         self.listening = False
+        self.patience: float | None = _GRACE_S  # for the run to end by itself; None: as long as it takes
         self._goodbye = goodbye
         self._tidy = tidy
         self._name: str | None = None
@@ -64,7 +65,7 @@ class Signals:
         time.sleep(_TWICE_S)
         while _next(reader, 0) is not None:
             pass
-        if _next(reader, _GRACE_S) is None:
+        if _next(reader, self.patience) is None:
             threading.Thread(target=self._say_goodbye, args=(number,), daemon=True).start()
             _next(reader, _GOODBYE_S)
         self._leave(number)

@@ -10,6 +10,7 @@ import msgspec
 
 from mlxctl import rules
 from mlxctl.engine import device, images, kv, kv_compare, prompt
+from mlxctl.engine.batch import Batch, heeds_padding
 from mlxctl.engine.bench import Bench, Size, size
 from mlxctl.engine.fingerprint import file_states, fingerprint
 from mlxctl.engine.job import Cancel, Loaded, best, seed_numbers
@@ -281,6 +282,23 @@ class Engine:
         if self._weights.draft is not None:
             raise UsageError("bench measures one model: leave the draft model out (--unset draft_model)")
         return Bench(self._weights.model, self._weights.touched, self.facts.vocab_size, settings)
+
+    def batch_hindrance(self, settings: Settings) -> str | None:
+        """Why this model cannot answer several prompts at once under these settings, in words; None where it can."""
+        if self._weights.draft is not None:
+            return "a draft model drafts for one answer"
+        if settings.kv.kv_bits is not None:
+            return "mlx-lm quantizes no caches of a batch"
+        caches = self._loaded.fresh_caches(settings)
+        if not kv.can_be_batched(caches):
+            return f"caches of {settings.model_id} cannot be put together"
+        if not heeds_padding(self._weights.model, caches):
+            return f"prompts of different lengths disturb each other in {settings.model_id}"
+        return None
+
+    def batch(self, settings: Settings, size: int) -> Batch:
+        """Answers of many prompts, so many at once. Raises UsageError for settings that the model cannot have."""
+        return Batch(self._loaded, self.check(settings, _silent), size)
 
     def size(self) -> Size:
         """How large the model is, and of which kind."""

@@ -81,12 +81,17 @@ class Loaded:
 
     def answer(self, messages: Sequence[Message], settings: Settings, say: Say, *, prefixes: Sequence[Prefix],
                shared: str | None, any_split: bool, cancel: Cancel, logprobs: bool,
-               top_logprobs: int) -> Job:  # fmt: skip
-        """A job that answers, as `Engine.stream` describes it."""
-        started = time.perf_counter()
-        seed = settings.sampler.seed if settings.sampler.seed is not None else secrets.randbelow(2**32)
-        if not settings.upstream_rules or settings.sampler.seed is None:
-            seed_numbers(seed)
+               top_logprobs: int, seed: int | None = None) -> Job:  # fmt: skip
+        """A job that answers, as `Engine.stream` describes it.
+
+        seed: that of the batch this is one of many in: its numbers are seeded already, and it hands the whole prompt to
+        the library.
+        """
+        started, batched = time.perf_counter(), seed is not None
+        if seed is None:
+            seed = settings.sampler.seed if settings.sampler.seed is not None else secrets.randbelow(2**32)
+            if not settings.upstream_rules or settings.sampler.seed is None:
+                seed_numbers(seed)
         weights, tokenizer, facts = self.weights, self.source.tokenizer, self.weights.facts
         if self.stored is not None and messages[0]["role"] == "system":
             rules.enforce([Finding(rules.CACHED_BEGINNING, fatal=True)], settings, say)
@@ -99,7 +104,7 @@ class Loaded:
         total = len(ids) + (self.stored.tokens if self.stored else 0)
         rules.enforce(rules.for_prompt(settings, facts, total), settings, say)
         sampler = sampling.make_sampler(settings, tokenizer, facts.vocab_size)
-        known = [] if embeddings is not None else ids[:-1]
+        known = [] if embeddings is not None or batched else ids[:-1]
         processors = sampling.make_logits_processors(settings, tokenizer, known)
         constraint = self._constraint(settings, messages, rendered)
         if constraint is not None:
@@ -130,7 +135,7 @@ class Loaded:
             logprobs=logprobs,
             top_logprobs=top_logprobs,
             messages=messages,
-            touched=weights.touched,
+            touched=None if batched else weights.touched,
             constraint=constraint,
         )
 

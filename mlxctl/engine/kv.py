@@ -23,6 +23,19 @@ class Prefix:
     made_under: tuple[Any, ...] | None = None
 
 
+WORTH_SHARING = 32  # tokens that are processed once rather than with each prompt
+
+
+def can_be_batched(caches: Sequence[Any]) -> bool:
+    """Whether caches of several sequences can be put together."""
+    return all(hasattr(cache, "merge") for cache in caches)
+
+
+def can_be_joined(caches: Sequence[Any]) -> bool:
+    """Whether they can once they hold tokens."""
+    return can_be_batched(caches) and all(type(part).__name__ != "ChunkedKVCache" for part in parts(caches))
+
+
 def shaping(kv: KV) -> tuple[Any, ...]:
     """What of the settings makes caches other ones."""
     quantized = () if kv.kv_bits is None else (kv.kv_bits, kv.kv_group_size, kv.quantized_kv_start)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from mlxctl.engine import device, kv
@@ -12,6 +13,7 @@ from mlxctl.engine.text import Scanner, Thinking
 from mlxctl.errors import MlxctlError, ResourceError, UsageError, first_line, is_out_of_memory
 from mlxctl.events import Event, Notice, Progress, Timing, Token
 
+INCOMPLETE = "the answer is incomplete: it does not satisfy the grammar"
 _SPACES = ("Ġ", "▁")  # how vocabularies spell a space at the start of a token
 _ENDLESS = 2**31 - 1  # speculative decoding cannot take -1
 
@@ -55,8 +57,8 @@ class Generation:
                 yield from self.prefill(self.job.ids[:-1])  # the library takes the last one
             if self.stop is None:
                 yield from self._decode()
-        if self.job.constraint is not None and not self.job.constraint.is_satisfied(self.ids):
-            yield Notice("the answer is incomplete: it does not satisfy the grammar")
+        if not self.is_satisfied:
+            yield Notice(INCOMPLETE)
 
     def reading(self) -> Iterator[Progress]:
         """Process the prompt, and that is all."""
@@ -134,7 +136,7 @@ class Generation:
             prompt_tokens=job.prompt_tokens,
             cached_tokens=job.cached_tokens,
             prefill_tokens=len(job.ids),
-            prompt_tps=len(job.ids) / (told - clock.prefill) if told is not None and job.ids else None,
+            prompt_tps=len(job.ids) / (told - clock.prefill) if told and clock.prefill and job.ids else None,
             generation_tokens=self.tokens,
             generation_tps=(self.tokens - 1) / decode_s if decode_s and self.tokens > 1 else None,
             decode_s=decode_s if self.tokens > 1 else None,
@@ -177,30 +179,47 @@ class Generation:
         return signal is not None
 
     def _decode(self) -> Iterator[Event]:
-        job, tokenizer = self.job, self.job.tokenizer
-        scanner = Scanner(job.settings.generation.stop)
-        thinking = Thinking(tokenizer.think_start, tokenizer.think_end, inside=job.opened_thinking)
         # While the library's generator is suspended the default stream is another one: it must be closed.
         with closing(self._responses()) as responses:
             self._sure = False
             for response in responses:
                 self._sure = True
-                self._count(response)
+                token = self.take(response)
                 if self.tokens == 1 and self._steps:
                     yield Progress(self._steps, self._steps)
-                raw, string = scanner.feed(self._spaced(response))
-                self._end(response, string)
-                if self.stop is not None and string is None:
-                    raw += scanner.flush()
-                text, thought = thinking.feed(raw, last=self.stop is not None)
-                self.text += text
-                self.thinking += thought
-                logprob = response.logprobs[response.token].item() if job.logprobs else None
-                top = self._top(response.logprobs)
-                yield Token(response.token, raw, text, thought, response.from_draft, logprob, top)
+                yield token
                 if self.stop is not None:
                     return
                 self._sure = False
+
+    def take(self, response: Any) -> Token:
+        """One response of the library (token, text, logprobs, from_draft, finish_reason): what of it is to be shown.
+        `stop` is set when it is the last."""
+        self._count(response)
+        raw, string = self._scanner.feed(self._spaced(response))
+        self._end(response, string)
+        if self.stop is not None and string is None:
+            raw += self._scanner.flush()
+        text, thought = self._thinking.feed(raw, last=self.stop is not None)
+        self.text += text
+        self.thinking += thought
+        logprob = response.logprobs[response.token].item() if self.job.logprobs else None
+        return Token(response.token, raw, text, thought, response.from_draft, logprob, self._top(response.logprobs))
+
+    @cached_property
+    def _scanner(self) -> Scanner:
+        return Scanner(self.job.settings.generation.stop)
+
+    @cached_property
+    def _thinking(self) -> Thinking:
+        tokenizer = self.job.tokenizer
+        return Thinking(tokenizer.think_start, tokenizer.think_end, inside=self.job.opened_thinking)
+
+    @property
+    def is_satisfied(self) -> bool:
+        """Whether the answer is of the grammar that was asked for, if one was."""
+        held = self.job.constraint
+        return held is None or held.is_satisfied(self.ids)
 
     def _top(self, logprobs: Any) -> list[dict[str, Any]] | None:
         """The likeliest tokens of a step, where they are asked for."""

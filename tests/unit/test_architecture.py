@@ -19,7 +19,7 @@ LAYERS = [
     {"rules"},
     {"profiles", "engine"},
     {"output", "caches", "history"},
-    {"chat", "doctor", "bench"},
+    {"chat", "doctor", "bench", "batch"},
     {"cli"},
 ]
 ONLY_IN = {

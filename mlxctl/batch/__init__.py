@@ -1,0 +1,1 @@
+"""Many prompts from a file, answered together."""

@@ -1,0 +1,276 @@
+"""`mlxctl run --batch`: many prompts, answered together as each would be alone."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import past
+import pytest
+from conftest import Program
+
+from mlxctl import Engine, Settings
+from mlxctl.events import Done
+from mlxctl.settings import Generation, Logits, Model
+
+Tiny = Callable[[str], str]
+LINE = "the rain in the morning was light and then the sun came out over the hills and the river"
+GREEDY = ("--temp", "0", "-m", "12")
+
+
+def records(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.fixture
+def batch(mlxctl: Program, tiny: Tiny) -> Callable[..., Any]:
+    """Runs lines through a model; returns what came out."""
+
+    def one(lines: str, *args: str, model: str = "llama", **kwargs: Any) -> Any:
+        (mlxctl.cwd / "in.jsonl").write_text(lines)
+        return mlxctl("run", "--model", tiny(model), "--batch", "in.jsonl", *args, **kwargs)
+
+    return one
+
+
+def prompts(count: int) -> list[str]:
+    """Of all lengths, and with nothing in common."""
+    words, lengths = LINE.split(), [1 + number % 13 for number in range(count)]
+    starts = [number * 7 for number in range(count)]
+    return [" ".join(words[(start + step) % len(words)] for step in range(length))
+            for start, length in zip(starts, lengths, strict=True)]  # fmt: skip
+
+
+# The same answers
+
+
+@pytest.mark.parametrize("kind", ["llama", "moe", "mamba", "hybrid", "sliding"])
+def test_as_single_runs(kind: str, batch: Callable[..., Any], tiny: Tiny) -> None:
+    """64 prompts at temperature 0, token for token."""
+    asked = prompts(64)
+    done = batch("\n".join(asked), *GREEDY, "--batch-size", "7", model=kind)
+    assert done.code == 0, done.err
+    engine = Engine.load(Settings(model=Model(path=tiny(kind)), generation=Generation(max_tokens=12)))
+    for record, prompt in zip(records(done.out), asked, strict=True):
+        *_, single = engine.stream([{"role": "user", "content": prompt}])
+        assert isinstance(single, Done)
+        assert (record["text"], record["thinking"]) == (single.text, single.thinking), prompt
+        assert record["stop"] == single.stop
+        assert record["timing"]["generation_tokens"] == single.timing.generation_tokens
+        assert record["timing"]["prompt_tokens"] == single.timing.prompt_tokens
+
+
+@pytest.mark.parametrize("kind", ["llama", "chunked", "pairs"])
+def test_a_shared_beginning_is_read_once(kind: str, batch: Callable[..., Any], tiny: Tiny, mlxctl: Program) -> None:
+    """And nothing of the answers depends on it; where caches cannot be joined, it is read with each."""
+    (mlxctl.cwd / "doc.txt").write_text("The rain in the morning was light. " * 8)
+    done = batch("\n".join(prompts(9)), *GREEDY, "-f", "doc.txt", "--system-prompt", "Be brief.", model=kind)
+    assert done.code == 0, done.err
+    for record, prompt in zip(records(done.out), prompts(9), strict=True):
+        single = mlxctl("run", "--model", tiny(kind), *GREEDY, "-f", "doc.txt", "--system-prompt", "Be brief.", prompt,
+                        "--format", "json")  # fmt: skip
+        assert json.loads(single.out)["text"] == record["text"]
+        assert record["timing"]["cached_tokens"] > 100 or kind != "llama"
+
+
+def test_settings_of_a_line(batch: Callable[..., Any], tiny: Tiny) -> None:
+    """Penalties, bans, stop texts, limits and a grammar of one line are its alone."""
+    lines = [
+        {"prompt": "hi there", "repetition_penalty": 1.5},
+        {"prompt": "hi there", "logits.ban": ["D"], "max_tokens": 7},
+        {"prompt": "hi there", "stop": ["e"]},
+        {"prompt": "hi there", "regex": "[ab]{5}"},
+        {"prompt": "hi there"},
+    ]
+    done = batch("\n".join(map(json.dumps, lines)), *GREEDY)
+    found = records(done.out)
+    engine = Engine.load(Settings(model=Model(path=tiny("llama"))))
+    settings = [
+        {"logits": Logits(repetition_penalty=1.5)},
+        {"logits": Logits(ban=["D"]), "generation": Generation(max_tokens=7)},
+        {"generation": Generation(max_tokens=12, stop=["e"])},
+        {"generation": Generation(max_tokens=12, regex="[ab]{5}")},
+        {},
+    ]
+    for record, sections in zip(found, settings, strict=True):
+        made = Settings(**{"model": Model(path=tiny("llama")), "generation": Generation(max_tokens=12), **sections})
+        *_, single = engine.stream([{"role": "user", "content": "hi there"}], settings=made)
+        assert isinstance(single, Done)
+        assert (record["text"], record["stop"]) == (single.text, single.stop)
+    assert len({record["text"] for record in found}) > 3 and found[3]["stop"] == {"kind": "grammar"}
+
+
+@pytest.mark.parametrize(
+    "args", [("--kv-bits", "8", "--kv-group-size", "32", "--quantized-kv-start", "0"), ("--draft",)]
+)
+def test_one_after_the_other_where_it_must_be(args: tuple[str, ...], batch: Callable[..., Any], tiny: Tiny) -> None:
+    args = ("--draft-model", tiny("llama-draft")) if args == ("--draft",) else args
+    done = batch("one\ntwo\n", *GREEDY, *args)
+    assert done.code == 0 and "one after the other" in done.err
+    assert [record["id"] for record in records(done.out)] == [1, 2]
+
+
+# Lines
+
+
+def test_bad_lines_are_records(batch: Callable[..., Any]) -> None:
+    """Each is told in its place, and the batch goes on; the status is that of the first."""
+    lines = ["good", "{bad", '{"prompt": 5}', '{"id": "a", "prompt": "x", "tmp": 1}', '{"id": [], "prompt": "x"}',
+             '{"prompt": "x", "messages": []}', '{"messages": [{"role": "user"}]}', '{"messages": []}',
+             '{"prompt": "x", "temp": -1}', '{"prompt": "x", "model": "y"}', '{"prompt": "x", "seed": 1}',
+             '{"prompt": "x", "regex": "("}', '{"prompt": " "}', '"\\u00fcber"', "also good", "[1]"]  # fmt: skip
+    done = batch("\n".join(lines), *GREEDY)
+    found = records(done.out)
+    assert done.code == 2 and [record["line"] for record in found] == list(range(1, 17))
+    good = [1, 14, 15, 16]
+    for record in found:
+        assert ("error" in record) != (record["line"] in good), record
+        if "error" in record:
+            assert record["exit_status"] == 2 and "\n" not in record["error"]
+    assert "did you mean temp" in found[3]["error"] and found[3]["id"] == "a"
+    assert "only the whole batch" in found[9]["error"] and "only the whole batch" in found[10]["error"]
+    assert "Traceback" not in done.err
+
+
+def test_messages_and_empty_lines(batch: Callable[..., Any], mlxctl: Program, tiny: Tiny) -> None:
+    said = [
+        {"role": "user", "content": "one"},
+        {"role": "assistant", "content": "two"},
+        {"role": "user", "content": "three"},
+    ]
+    done = batch("\n\n" + json.dumps({"id": "talk", "messages": said}) + "\r\n\n", *GREEDY)
+    (record,) = records(done.out)
+    (mlxctl.cwd / "m.json").write_text(json.dumps(said))
+    single = mlxctl("run", "--model", tiny("llama"), "--messages", "m.json", *GREEDY, "--format", "json")
+    assert record["text"] == json.loads(single.out)["text"] and (record["id"], record["line"]) == ("talk", 3)
+
+
+def test_the_prompt_template_goes_with_each(batch: Callable[..., Any], mlxctl: Program, tiny: Tiny) -> None:
+    done = batch("one\ntwo", *GREEDY, "--prompt-template", "Say {prompt}!")
+    single = mlxctl("run", "--model", tiny("llama"), *GREEDY, "Say two!")
+    assert records(done.out)[1]["text"] + "\n" == single.out
+
+
+def test_stdin_and_a_file(mlxctl: Program, tiny: Tiny) -> None:
+    done = mlxctl("run", "--model", tiny("stopper"), "--batch", "-", "--output", "out.jsonl", input="one\ntwo\n")
+    assert (done.code, done.out) == (0, "")
+    assert len(records((mlxctl.cwd / "out.jsonl").read_text())) == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "args"),
+    [
+        ("", ()), ("\n \n", ()), ('{"id":1,"prompt":"a"}\n{"id":1,"prompt":"b"}', ()), ("a", ("a question",)),
+        ("a", ("-p", "x")), ("a", ("--format", "json")), ("a", ("--extract",)), ("a", ("--dry-run",)),
+        ("a", ("--cache", "x")), ("a", ("--batch-size", "0")), ("a", ("--save-profile", "x")),
+    ],
+)  # fmt: skip
+def test_usage(lines: str, args: tuple[str, ...], batch: Callable[..., Any]) -> None:
+    done = batch(lines, *args)
+    assert (done.code, done.out) == (2, ""), done
+    assert len(done.err.splitlines()) <= 2
+
+
+def test_flags_without_a_batch(mlxctl: Program) -> None:
+    for args in (("--resume", "x"), ("--as-completed",)):
+        assert mlxctl("run", "--model", "./nowhere", "hi", *args).code == 2
+    assert mlxctl("run", "--model", "./nowhere", "--batch", "missing.jsonl").code == 2
+
+
+# Order, and going on
+
+
+def test_as_completed(batch: Callable[..., Any]) -> None:
+    """The short one comes first, with its id; without the flag it waits."""
+    lines = '{"id": "long", "prompt": "a", "max_tokens": 200}\n{"id": "short", "prompt": "b", "max_tokens": 2}'
+    assert [record["id"] for record in records(batch(lines).out)] == ["long", "short"]
+    assert [record["id"] for record in records(batch(lines, "--as-completed").out)] == ["short", "long"]
+
+
+def test_resume(batch: Callable[..., Any], mlxctl: Program, tiny: Tiny) -> None:
+    """Finished lines are left out; errors, interrupted ones and half a line count for nothing."""
+    done = batch("one\ntwo\nthree\nfour", *GREEDY)
+    whole = done.out.splitlines()
+    cut = json.dumps({**json.loads(whole[2]), "finish_reason": "interrupted"})
+    (mlxctl.cwd / "out.jsonl").write_text("\n".join([whole[0], cut, '{"id": 2, "error": "x"}', whole[3][:40]]))
+    again = batch("one\ntwo\nthree\nfour", *GREEDY, "--resume", "out.jsonl")
+    assert [record["id"] for record in records(again.out)] == [2, 3, 4] and "1 of 4 lines are answered" in again.err
+    assert [record["text"] for record in records(again.out)] == [json.loads(line)["text"] for line in whole[1:]]
+    with (mlxctl.cwd / "out.jsonl").open("ab") as out:  # as in >> out.jsonl
+        process = mlxctl.popen("run", "--model", tiny("llama"), "--batch", "in.jsonl", *GREEDY, "--resume", "out.jsonl",
+                               stdout=out, stderr=subprocess.DEVNULL)  # fmt: skip
+        assert process.wait(120) == 0
+    lines = (mlxctl.cwd / "out.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines[4:]] == [2, 3, 4]  # half a line was not gone on with
+    last = batch("one\ntwo\nthree\nfour", *GREEDY, "--resume", "out.jsonl")
+    assert (last.code, last.out) == (0, "") and "4 of 4" in last.err
+    assert batch("one", *GREEDY, "--resume", "not there").code == 0
+
+
+def test_every_answer_is_in_the_history(batch: Callable[..., Any], mlxctl: Program) -> None:
+    batch("one\ntwo\n{bad", *GREEDY)
+    rows = past.rows(mlxctl.env)
+    assert [row["command"] for row in rows] == ["batch", "batch"]
+    assert all(row["run"]["timing"]["prompt_tps"] is None and row["run"]["timing"]["kv_bytes"] > 0 for row in rows)
+
+
+def test_interrupted(mlxctl: Program, tiny: Tiny) -> None:
+    """What is under way is finished and written, nothing more is begun; a second signal ends it at once."""
+    lines = "\n".join(json.dumps({"prompt": f"p{number}", "max_tokens": 1500}) for number in range(30))
+    (mlxctl.cwd / "in.jsonl").write_text(lines)
+    command = ("run", "--model", tiny("llama"), "--batch", "in.jsonl", "--batch-size", "3")
+    process = mlxctl.popen(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    first = os.read(process.stdout.fileno(), 10)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    found = records((first + out).decode())
+    assert process.returncode == 130 and 3 <= len(found) < 30, err
+    assert all(record["finish_reason"] == "length" for record in found) and b"not begun" in err
+    process = mlxctl.popen(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    os.read(process.stdout.fileno(), 10)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
+
+
+def test_a_reader_that_goes_away(mlxctl: Program, tiny: Tiny) -> None:
+    (mlxctl.cwd / "in.jsonl").write_text("\n".join(f"p{number}" for number in range(200)))
+    process = mlxctl.popen("run", "--model", tiny("llama"), "--batch", "in.jsonl", "-m", "20",
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    assert process.stdout is not None
+    os.read(process.stdout.fileno(), 10)
+    process.stdout.close()
+    assert process.wait(60) == 141
+    assert process.stderr is not None and b"Traceback" not in process.stderr.read()
+
+
+def test_sampled_lines_differ(batch: Callable[..., Any]) -> None:
+    """One stream of random numbers: the same prompt thrice is answered thrice, and a seed makes it the same again."""
+    lines = "same\nsame\nsame"
+    first, again = (records(batch(lines, "--temp", "1", "-m", "12", "--seed", "5").out) for _ in range(2))
+    assert [record["text"] for record in first] == [record["text"] for record in again]
+    assert len({record["text"] for record in first}) == 3 and {record["seed"] for record in first} == {5}
+
+
+def test_progress_on_a_terminal(mlxctl: Program, tiny: Tiny) -> None:
+    import sys
+
+    sys.path.insert(0, str(Path(__file__).parent.parent / "pty"))
+    from terminal import Terminal
+
+    (mlxctl.cwd / "in.jsonl").write_text("\n".join(f"p{number}" for number in range(20)))
+    terminal = Terminal(mlxctl, "run", "--model", tiny("llama"), "--batch", "in.jsonl", "-m", "40", "--output", "o",
+                        size=(24, 120))  # fmt: skip
+    terminal.end()
+    assert b"answers" in terminal.raw and b"/20" in terminal.raw
+    assert terminal.raw.rindex(b"\x1b[?25h") > terminal.raw.rindex(b"\x1b[?25l")
+    assert len(records((mlxctl.cwd / "o").read_text())) == 20
+    assert any("20 answers" in line for line in terminal.lines)
