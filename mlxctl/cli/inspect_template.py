@@ -27,6 +27,10 @@ _REQUEST = {"request.prompt", "request.messages", "request.chat_template_config"
 _ROWS = [row for row in options.options() if row.section == "prompt" or row.key in _MODEL | _REQUEST]
 
 
+# Words that would be taken for a text, which most templates take for true.
+_AS_PYTHON = {"True": "true", "False": "false", "None": "null", "TRUE": "true", "FALSE": "false"}
+
+
 def _show(flag: str, help: str, **more: Any) -> GroupedOption:
     return GroupedOption([flag], group="Show", help=help, **more)
 
@@ -68,6 +72,8 @@ def command(app: App, /, words: tuple[str, ...], tokens: bool, raw: bool, diff: 
     if form == "text" and len(shown.parts) > 1:
         raise UsageError("--tokens, --raw, --diff, --arguments and --lint: one at a time, or all with --format json")
     settings = settle(app, **params).settings
+    if shown.parts == ["findings"] and (words or turns is not None):
+        raise UsageError("--lint looks at conversations of its own: it takes no prompt and no --turns")
     messages = _messages(app, settings, words, turns)
     divert_prints()
     report = _report(app, settings, messages, shown)
@@ -86,6 +92,8 @@ def _argument(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise UsageError(f"--diff: expected NAME=VALUE, got {text!r}")
+    if value in _AS_PYTHON:
+        raise UsageError(f"--diff {name.strip()}={value}: in JSON this is {_AS_PYTHON[value]}")
     try:
         return name.strip(), json.loads(value)
     except (ValueError, RecursionError):
@@ -191,6 +199,9 @@ def _arguments(app: App, report: dict[str, Any]) -> str:
         )
         for one in report["arguments"]
     )
+    if not report["arguments"]:
+        app.say("the template reads no arguments of its own")
+        return ""
     return table(app, ("name", "kind", "default", "compared with"), rows)
 
 

@@ -37,6 +37,7 @@ def side_by_side(app: App, left: str, right: str, arguments: str) -> str:
     """Two renderings line by line: | between lines that differ, < and > beside those that one of them lacks."""
     if left == right:
         app.say(f"with {arguments} the prompt is the same")
+        return ""
     rows = list(_paired(left.split("\n"), right.split("\n")))
     return table(app, ("as asked", "", f"with {arguments}"), rows)
 

@@ -1,6 +1,8 @@
 """Profiles, caches, conversations, and the model that was chosen."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from mlxctl import paths, profiles, texts
 from mlxctl.doctor import Found, Patient, check, fail, ok, warning
@@ -15,9 +17,14 @@ def check_profiles(patient: Patient) -> Iterator[Found]:
     found = list(profiles.everywhere())
     wrong = [fault for path in found for fault in _faults(str(path))]
     for fault in dict.fromkeys(wrong):
-        yield fail(fault, "mlxctl profile edit", ExitStatus.USAGE)
+        yield fail(fault, f"mlxctl profile edit {_named_in(fault)}", ExitStatus.USAGE)
     if not wrong:
         yield ok(f"{len(found)} in reach")
+
+
+def _named_in(fault: str) -> str:
+    """The file that "file:line: what is wrong" is about."""
+    return fault.partition(".toml")[0] + ".toml" if ".toml" in fault else "NAME"
 
 
 def _faults(name: str) -> list[str]:
@@ -36,7 +43,10 @@ def caches(patient: Patient) -> Iterator[Found]:
     for entry in entries:
         try:
             with named.looking(entry.path):
-                format.read_meta(entry.path)
+                meta = format.read_meta(entry.path)
+            model = meta.made_with.path if meta is not None else None
+            if model is not None and os.path.isabs(model) and not paths.is_dir(Path(model)):
+                yield warning(f"cache {entry.name}: its model is gone: {model}", f"mlxctl cache rm {entry.name}")
         except MlxctlError as error:
             yield fail(error.message, f"mlxctl cache rm {entry.name}", ExitStatus.CACHE)
     kept = auto.opened().entries()
@@ -50,7 +60,7 @@ def history(patient: Patient) -> Iterator[Found]:
     from mlxctl.history import store
 
     found = store.find(store.Filter())
-    yield ok(f"{len(found)} runs" if found else "empty")
+    yield ok(f"{len(found)} run{'' if len(found) == 1 else 's'}" if found else "empty")
 
 
 @check("model")
@@ -65,11 +75,13 @@ def model(patient: Patient) -> Iterator[Found]:
         return
     folder = in_reach(settings)
     if folder is None:
-        yield warning(
-            f"{settings.model_id} is not here; the first run fetches it", "mlxctl run --model … names another"
-        )
+        offline = patient.environ.get("HF_HUB_OFFLINE", "") not in ("", "0") or settings.request.offline
+        then = "offline nothing fetches it" if offline else "the first run fetches it"
+        yield warning(f"{settings.model_id} is not here; {then}", "mlxctl run --model … names another")
         return
-    size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    files = sorted(folder.glob("*.safetensors"))
+    size = sum(file.stat().st_size for file in files)
+    yield from _weights(settings.model_id, files)
     yield from _fits(settings.model_id, size)
     source = open_source(settings, lambda text: None)
     yield ok(f"{settings.model_id}: {paths.short(folder)}, {texts.size(size)}{_context(source.facts)}")
@@ -81,6 +93,19 @@ def model(patient: Patient) -> Iterator[Found]:
             yield fail(f"{finding.code}: {finding.evidence}", finding.mend, ExitStatus.TEMPLATE)
         elif finding.severity == "warning":
             yield warning(f"{finding.code}: {finding.evidence}", finding.mend)
+
+
+def _weights(name: str, files: Sequence[Path]) -> Iterator[Found]:
+    """Whether they are there and whole, as far as their headers tell."""
+    from mlxctl.engine.health import is_whole
+
+    if not files:
+        yield fail(f"{name} has no weights (*.safetensors)", "fetch the model again, or name another", ExitStatus.MODEL)
+    for file in files:
+        if not is_whole(file):
+            yield fail(
+                f"{paths.short(file)} is damaged, or a part of it is missing", "fetch it again", ExitStatus.MODEL
+            )
 
 
 def _fits(name: str, size: int) -> Iterator[Found]:

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,9 +53,18 @@ def _unwritable(name: str, folder: Path) -> Iterator[Found]:
     if not nearest.is_dir():
         yield fail(f"{paths.short(nearest)} is no folder, and the {name} folder has no place",
                    f"move it away, or set XDG_{name.upper()}_HOME", ExitStatus.RESOURCES)  # fmt: skip
-    elif not os.access(nearest, os.W_OK | os.X_OK):
+    elif not _takes_files(nearest):
         mend = f"chmod u+rwx {paths.short(nearest)}, or set XDG_{name.upper()}_HOME"
         yield fail(f"{paths.short(folder)} cannot be written", mend, ExitStatus.RESOURCES)
+
+
+def _takes_files(folder: Path) -> bool:
+    """Whether a file can be made there: rights alone do not tell."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def _open_to_others(folder: Path) -> Iterator[Found]:
@@ -88,6 +98,8 @@ def completions(patient: Patient) -> Iterator[Found]:
 
 def _speaks_of_us(path: Path) -> bool:
     try:
-        return "mlxctl" in path.read_text(encoding="utf-8", errors="replace")
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        own = "mlxctl" in path.name  # a script of ours, which begins with comments
+        return any("mlxctl" in line for line in lines if own or not line.lstrip().startswith("#"))
     except OSError:
         return False

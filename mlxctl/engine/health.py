@@ -34,6 +34,17 @@ def limits() -> dict[str, int]:
     return {name: size for name, size in info.items() if isinstance(size, int)}
 
 
+def is_whole(file: Path) -> bool:
+    """Whether a file of weights has a header that fits it."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(file), framework="np"):
+            return True
+    except (SafetensorError, OSError):
+        return False
+
+
 def loaded_blas() -> list[str]:
     """The BLAS libraries in this process (Linux; elsewhere nobody can say), once mlx is imported."""
     if sys.platform != "linux":
@@ -46,7 +57,14 @@ def loaded_blas() -> list[str]:
 
 def system_blas() -> str | None:
     """A fast BLAS that the system has, whether mlx uses it or not."""
-    return next((found for name in _GOOD if (found := ctypes.util.find_library(name))), None)
+    return next((found for name in _GOOD if (found := _library(name))), None)
+
+
+def _library(name: str) -> str | None:
+    try:
+        return ctypes.util.find_library(name)
+    except OSError:  # it asks programs, whose own loader may complain in their output
+        return None
 
 
 def is_fast(library: str) -> bool:

@@ -88,3 +88,52 @@ def test_a_model_without_a_tokenizer(mlxctl: Program, tiny: Tiny, tmp_path: Path
         path.unlink()
     done = mlxctl("doctor", "--model", str(tmp_path / "model"), "--format", "json")
     assert done.code == 3 and found(done)["model"][-1]["state"] == "fail" and "Traceback" not in done.err
+
+
+def test_weights_that_are_missing_or_cut(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+    shutil.copytree(tiny("llama"), tmp_path / "model")
+    (file,) = (tmp_path / "model").glob("*.safetensors")
+    file.write_bytes(file.read_bytes()[:1000])
+    done = mlxctl("doctor", "--model", str(tmp_path / "model"), "--format", "json")
+    assert done.code == 3 and "damaged" in found(done)["model"][0]["found"]
+    file.unlink()
+    done = mlxctl("doctor", "--model", str(tmp_path / "model"), "--format", "json")
+    assert done.code == 3 and "has no weights" in found(done)["model"][0]["found"]
+
+
+def test_folders_where_nothing_can_be_made(doctor: Any) -> None:
+    """Rights alone do not tell, as for the superuser below /proc."""
+    for name in ("STATE", "CACHE", "CONFIG", "DATA"):
+        done = doctor("--format", "json", env={f"XDG_{name}_HOME": "/proc/x"})
+        assert done.code == 6 and "/proc/x" in found(done)["folders"][0]["found"], name
+
+
+def test_a_commented_line_sets_nothing_up(doctor: Any, mlxctl: Program) -> None:
+    bashrc = Path(mlxctl.env["HOME"]) / ".bashrc"
+    for line, state in (
+        ('# eval "$(mlxctl completion bash)"\n', "warning"),
+        ('eval "$(mlxctl completion bash)"\n', "ok"),
+    ):
+        bashrc.write_text(line)
+        assert found(doctor("--format", "json", env={"SHELL": "/bin/bash"}))["completions"][0]["state"] == state
+
+
+def test_offline_nothing_is_promised(mlxctl: Program) -> None:
+    for offline, words in (("1", "offline nothing fetches it"), ("0", "the first run fetches it")):
+        done = mlxctl("doctor", "--model", "no/such", "--format", "json", env={"HF_HUB_OFFLINE": offline})
+        assert words in found(done)["model"][0]["found"]
+
+
+def test_a_cache_whose_model_is_gone(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+    shutil.copytree(tiny("llama"), tmp_path / "model")
+    assert mlxctl("cache", "save", "kept", "--model", str(tmp_path / "model"), "Hello").code == 0
+    shutil.rmtree(tmp_path / "model")
+    done = mlxctl("doctor", "--model", tiny("llama"), "--format", "json")
+    rows = found(done)["caches"]
+    assert [row["state"] for row in rows] == ["warning", "ok"] and "its model is gone" in rows[0]["found"]
+
+
+def test_a_preload_that_is_not_there(doctor: Any) -> None:
+    """The loader's complaint is in the output of the programs that are asked for libraries."""
+    done = doctor("--format", "json", env={"LD_PRELOAD": "libopenblas.so.0", "PYTHONUTF8": "1"})
+    assert found(done)["blas"][0]["state"] in ("ok", "warning"), found(done)["blas"]

@@ -161,3 +161,41 @@ def test_told_before_an_answer(command: str, mlxctl: Program, tiny: Tiny, tmp_pa
     assert "extra_eos_token" in done.err
     assert "an answer ends with" not in mlxctl(command, *line, "--extra-eos-token", "<|im_end|>", **given).err
     assert mlxctl(command, "--model", tiny("moe"), "-m", "3", **given).err.count("thinking of earlier") == 0
+
+
+def test_values_as_python_writes_them(mlxctl: Program, tiny: Tiny) -> None:
+    """They would be texts, and true."""
+    done = mlxctl("inspect-template", "--model", tiny("moe"), "--diff", "enable_thinking=False", "hi")
+    assert (done.code, done.out) == (2, "") and "in JSON this is false" in done.err
+
+
+def test_the_same_prompt_is_said_and_not_drawn(mlxctl: Program, tiny: Tiny) -> None:
+    done = mlxctl("inspect-template", "--model", tiny("llama"), "--diff", "x=1", "hi")
+    assert (done.code, done.out) == (0, "") and "the prompt is the same" in done.err
+
+
+def test_lint_takes_no_prompt(mlxctl: Program, tiny: Tiny) -> None:
+    for args in (("hi",), ("--turns", "3")):
+        assert mlxctl("inspect-template", "--model", tiny("llama"), "--lint", *args).code == 2
+
+
+def test_no_arguments_is_said(mlxctl: Program, tiny: Tiny) -> None:
+    done = mlxctl("inspect-template", "--model", tiny("llama"), "--arguments")
+    assert (done.code, done.out) == (0, "") and "no arguments of its own" in done.err
+
+
+def test_a_stop_text_mends_a_missing_end_token(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+    known = {case.name: case for case in template_corpus.cases()}
+    model = str(template_corpus.build(known["plain-no-end"], Path(tiny("llama")), tmp_path))
+    (mlxctl.cwd / "p.toml").write_text('[generation]\nstop = ["\\nUser:"]\n')
+    assert "no-end-token" in mlxctl("inspect-template", "--model", model, "--lint").out
+    assert "no-end-token" not in mlxctl("inspect-template", "--model", model, "-P", "./p.toml", "--lint").out
+
+
+def test_an_argument_that_the_template_needs(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+    """The mend is to give it."""
+    case = template_corpus.Case("needs", "{% if max_len > 3 %}a{% endif %}{{ messages[0]['content'] }}",
+                                {"tokens": [], "eos": "<|endoftext|>"})  # fmt: skip
+    model = str(template_corpus.build(case, Path(tiny("llama")), tmp_path))
+    done = mlxctl("inspect-template", "--model", model, "--lint")
+    assert '--chat-template-config \'{"max_len"' in done.out, done.out

@@ -77,7 +77,7 @@ def examined(source: Source, settings: Settings, say: Callable[[str], None]) -> 
         yield
         for finding in _found(work):
             if finding.severity == "error" and finding.code != "template-fails":  # which the run itself will tell
-                say(f"the chat template of {settings.model_id}: {finding.evidence}; {finding.mend}")
+                say(f"{settings.model_id}: {finding.code}: {finding.evidence}; {finding.mend}")
     finally:
         work.close()
 
@@ -193,7 +193,10 @@ def no_template(sample: Sample) -> Found:
 def template_fails(sample: Sample) -> Found:
     """The template fails with a plain question."""
     if sample.tokenizer.has_chat_template and not sample.renders:
-        yield f"a plain question fails: {sample.why(user())}", "mend the template, or --ignore-chat-template"
+        why = sample.why(user())
+        missing = re.search(r"'(\w+)' is undefined", why)
+        mend = f"--chat-template-config '{{\"{missing[1]}\": …}}', or " if missing else "mend the template, or "
+        yield f"a plain question fails: {why}", f"{mend}--ignore-chat-template"
 
 
 @_check("error")
@@ -219,7 +222,8 @@ def end_token_not_eos(sample: Sample) -> Found:
 @_check("warning")
 def no_end_token(sample: Sample) -> Found:
     """The template writes no token at the end of an answer: the model may not know when to stop."""
-    if sample.endings and not any(map(sample.first_special, sample.endings)):
+    stopped = any(stop in sample.endings[-1] for stop in sample.settings.generation.stop) if sample.endings else True
+    if not stopped and not any(map(sample.first_special, sample.endings)):
         stop = sample.endings[-1].strip(" ") or "\n"
         yield (
             f"after an answer the template writes {json.dumps(sample.endings[-1], ensure_ascii=False)}, and no token",
