@@ -1,6 +1,5 @@
 """Profiles, caches, conversations, and the model that was chosen."""
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -45,7 +44,7 @@ def caches(patient: Patient) -> Iterator[Found]:
             with named.looking(entry.path):
                 meta = format.read_meta(entry.path)
             model = meta.made_with.path if meta is not None else None
-            if model is not None and os.path.isabs(model) and not paths.is_dir(Path(model)):
+            if model is not None and model.startswith("/") and not paths.is_dir(Path(model)):
                 yield warning(f"cache {entry.name}: its model is gone: {model}", f"mlxctl cache rm {entry.name}")
         except MlxctlError as error:
             yield fail(error.message, f"mlxctl cache rm {entry.name}", ExitStatus.CACHE)

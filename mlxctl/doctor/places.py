@@ -53,7 +53,7 @@ def _unwritable(name: str, folder: Path) -> Iterator[Found]:
     if not nearest.is_dir():
         yield fail(f"{paths.short(nearest)} is no folder, and the {name} folder has no place",
                    f"move it away, or set XDG_{name.upper()}_HOME", ExitStatus.RESOURCES)  # fmt: skip
-    elif not _takes_files(nearest):
+    elif not os.access(nearest, os.W_OK | os.X_OK) or not _takes_files(nearest):
         mend = f"chmod u+rwx {paths.short(nearest)}, or set XDG_{name.upper()}_HOME"
         yield fail(f"{paths.short(folder)} cannot be written", mend, ExitStatus.RESOURCES)
 
