@@ -114,6 +114,16 @@ def for_caches(settings: Settings, facts: ModelFacts) -> Iterator[Finding]:
                           fatal=True)  # fmt: skip
 
 
+def for_long_text(settings: Settings, facts: ModelFacts, least_tokens: int) -> Iterator[Finding]:
+    """A text that is far too long, before it is encoded."""
+    context = facts.context
+    endless = settings.generation.max_tokens is not None or _is_bounded(settings, facts)
+    if context is not None and not endless and least_tokens > 4 * context:
+        yield Finding(
+            f"the prompt has more than {least_tokens} tokens, the context of {facts.id} {context}", fatal=True
+        )
+
+
 def for_prompt(settings: Settings, facts: ModelFacts, prompt_tokens: int) -> Iterator[Finding]:
     """Rules that need the length of the prompt."""
     limit, start = settings.generation.max_tokens, settings.kv.quantized_kv_start

@@ -95,6 +95,7 @@ class Loaded:
         weights, tokenizer, facts = self.weights, self.source.tokenizer, self.weights.facts
         if self.stored is not None and messages[0]["role"] == "system":
             rules.enforce([Finding(rules.CACHED_BEGINNING, fatal=True)], settings, say)
+        rules.enforce(rules.for_long_text(settings, facts, prompt.least_tokens(tokenizer, messages)), settings, say)
         rendered = prompt.render(tokenizer, messages, settings, suffix=self.stored is not None)
         for notice in prompt.notices(tokenizer, rendered, settings):
             say(notice)

@@ -6,6 +6,7 @@ from mlxctl.engine.prompt.render import (
     OpenTurn,
     Rendered,
     common,
+    least_tokens,
     notices,
     open_turn,
     pieces,
@@ -16,5 +17,5 @@ from mlxctl.engine.prompt.render import (
 from mlxctl.engine.prompt.template import Argument, arguments, source, template_hash, unread_arguments
 
 __all__ = ["Argument", "Confined", "Finding", "OpenTurn", "Rendered", "arguments", "codes", "common", "confined",
-           "examined", "lint", "notices", "open_turn", "pieces", "render", "source", "stable_length", "template_hash",
-           "unread_arguments", "unread_notices"]  # fmt: skip
+           "examined", "least_tokens", "lint", "notices", "open_turn", "pieces", "render", "source", "stable_length",
+           "template_hash", "unread_arguments", "unread_notices"]  # fmt: skip

@@ -12,6 +12,7 @@ from mlxctl.settings import Settings
 
 _PROBES = ("A", "zero", "1", "(")  # texts that tokenizers take apart in different ways
 _QUERY = "mlxctl-query-7d1f"  # marks the user's text when the suffix for an upstream cache file is cut out
+_LONG = 200_000  # characters
 _LONGEST, _TIMES = 1_000_000, 4  # characters that a template may add, and how often it may repeat what it is given
 
 
@@ -59,6 +60,15 @@ def render(tokenizer: Any, messages: Sequence[Message], settings: Settings, *, s
     continues = not templated or messages[-1]["role"] == "assistant"
     begun = messages[-1]["content"] if messages[-1]["role"] == "assistant" else ""
     return Rendered(text, ids, templated, continues, _opened(tokenizer, text, begun), dropped)
+
+
+def least_tokens(tokenizer: Any, messages: Sequence[Message]) -> int:
+    """How many tokens messages have at the very least, by the longest token there is: told at once, where encoding
+    millions of characters takes minutes and gigabytes. 0 for what is short."""
+    characters = sum(len(message["content"]) for message in messages if isinstance(message.get("content"), str))
+    if characters < _LONG:
+        return 0
+    return characters // max(map(len, tokenizer.get_vocab()))
 
 
 @dataclass(frozen=True)

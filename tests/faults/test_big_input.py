@@ -1,0 +1,68 @@
+"""Much more input than a model can take, and what is no text at all, through real pipes."""
+
+import resource
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
+from conftest import Program
+from running import no_traceback
+
+Tiny = Callable[[str], str]
+
+
+def test_twenty_megabytes_are_refused_in_time(mlxctl: Program, tiny: Tiny) -> None:
+    """With the count, before they are encoded, and in little memory."""
+    line = "The rain in the morning was light. "
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    started = time.monotonic()
+    done = mlxctl("run", "--model", tiny("llama"), "q", input=line * 600_000)
+    assert (done.code, done.out) == (2, "")
+    assert "the prompt has more than " in done.err and "the context of" in done.err
+    assert time.monotonic() - started < 30
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert peak == before or peak < 1_500_000  # kB
+
+
+@pytest.mark.parametrize("data", [bytes(range(256)) * 1000, b"\x00" * 100_000])
+def test_binary_stdin(data: bytes, mlxctl: Program, tiny: Tiny) -> None:
+    done = mlxctl("run", "--model", tiny("stopper"), "q", input=data)
+    no_traceback(done.err.encode())
+    assert done.code in (0, 2)
+    assert done.code == 2 or data[:1] == b"\x00"  # null characters are text, if odd
+
+
+SCRIPTS = {
+    "seq 1000 | mlxctl run --model $MODEL 'Sum these up.' | wc -l": 0,
+    "yes | head -c 2000 | mlxctl run --model $MODEL - | head -1": 0,
+    "mlxctl run --model $MODEL hi --format json | tr , '\\n' | grep -c finish_reason": 0,
+    "seq 3 | mlxctl run --model $MODEL --batch - | wc -l | grep -q 3": 0,
+    "mlxctl run --model $MODEL hi >&- ; test $? = 2": 0,
+    "for i in 1 2 3 4 5 6 7 8; do mlxctl run --model $MODEL hi > out$i & done; wait; cat out? | grep -c Hello": 0,
+}
+
+
+@pytest.mark.parametrize("script", list(SCRIPTS))
+def test_in_a_shell(script: str, mlxctl: Program, tiny: Tiny) -> None:
+    path = f"{mlxctl.path.rpartition('/')[0]}:{mlxctl.env['PATH']}"
+    env = {**mlxctl.env, "MODEL": tiny("stopper"), "PATH": path}
+    command = ["bash", "-c", script]
+    done = subprocess.run(command, env=env, cwd=mlxctl.cwd, capture_output=True, check=False, timeout=120)
+    assert done.returncode == SCRIPTS[script], done.stderr
+    no_traceback(done.stderr)
+
+
+def test_an_endless_pipe_ends_with_its_reader(mlxctl: Program, tiny: Tiny) -> None:
+    """`yes` never ends by itself: nothing is answered until it does, and Ctrl-C ends the wait."""
+    import os
+    import signal
+
+    script = f"yes | {mlxctl.path} run --model {tiny('stopper')} -"
+    process = subprocess.Popen(["bash", "-c", script], env=mlxctl.env, cwd=mlxctl.cwd, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
+    time.sleep(2)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode != 0
+    no_traceback(err)
