@@ -14,8 +14,8 @@ from mlxctl.cli.options import TableOption
 from mlxctl.options import Option
 
 # Names of what the shells find, by the metavar that means it.
-KINDS = {"PATH": "paths", "SCHEMA": "paths", "FOLDER": "folders", "MODEL": "models", "PROFILE": "profiles", "KEY": "keys",
-         "CACHE": "caches", "SESSION": "sessions"}  # fmt: skip
+KINDS = {"PATH": "paths", "SCHEMA": "paths", "FOLDER": "folders", "MODEL": "models", "PROFILE": "profiles",
+         "KEY": "keys", "CACHE": "caches", "SESSION": "sessions"}  # fmt: skip
 
 
 @dataclass(frozen=True)
