@@ -1,5 +1,6 @@
 """A bench beside an earlier one: what has become slower by more than noise."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from mlxctl import options
 from mlxctl.bench.rows import Row
 from mlxctl.engine.bench import Task
 from mlxctl.errors import UsageError, first_line
@@ -23,7 +25,7 @@ class Base(msgspec.Struct, frozen=True):
 
     n_prompt: int
     n_gen: int
-    samples_ts: Annotated[list[Annotated[float, Meta(gt=0)]], Meta(min_length=1)]
+    samples_ts: Annotated[list[Annotated[float, Meta(gt=1e-6, lt=1e12)]], Meta(min_length=1)]
     n_depth: int = 0
     batch_size: int = 1
     kv_bits: int | None = None
@@ -31,6 +33,8 @@ class Base(msgspec.Struct, frozen=True):
     device: str = ""
     dtype: str = ""
     prefill_step_size: int | None = None
+    kv_group_size: int | None = None
+    quantized_kv_start: int | None = None
 
     @property
     def test(self) -> Task:
@@ -51,6 +55,8 @@ class Compared:
 
 def read(name: str) -> list[Base]:
     """The rows of an earlier `bench -o json` or `-o jsonl`. Raises UsageError."""
+    if not name:
+        raise UsageError("--compare: an empty name names no file")
     try:
         data = expand(name).read_bytes()
     except OSError as error:
@@ -68,6 +74,17 @@ def _decoded(data: bytes) -> list[Base]:
     if data.lstrip().startswith(b"["):
         return msgspec.json.decode(data, type=list[Base])
     return [msgspec.json.decode(line, type=Base) for line in data.splitlines() if line.strip()]
+
+
+def require(base: Sequence[Base], tests: Sequence[Task]) -> None:
+    """See that there is something to compare, before it is measured. Raises UsageError."""
+    shared = {one.test for one in base} & {*tests}
+    if not shared:
+        raise UsageError("--compare: the earlier bench has none of these tests")
+    twice = [one for one, count in Counter((one.test, one.model_filename) for one in base).items()
+             if count > 1 and one[0] in shared]  # fmt: skip
+    if twice:
+        raise UsageError(f"--compare: the earlier bench has {twice[0][0].name} several times")
 
 
 def compared(base: Sequence[Base], rows: Sequence[Row]) -> list[Compared]:
@@ -95,12 +112,14 @@ def strangers(base: Sequence[Base], row: Row) -> list[str]:
         "device": row.subject.device,
         "dtype": row.subject.dtype,
         "prefill_step_size": str(row.prefill_step_size),
+        "kv_group_size": str(row.kv_group_size or ""),
+        "quantized_kv_start": "" if row.quantized_kv_start is None else str(row.quantized_kv_start),
     }
     found = []
     for name, here in ours.items():
         theirs = {_said(one, name) for one in _same(base, row) or base} - {""}
         if theirs - {here}:
-            found.append(f"its {name} is {', '.join(sorted(theirs))}, here it is {here}")
+            found.append(f"its {name} is {', '.join(map(options.named, sorted(theirs)))}, here it is {here}")
     return found
 
 
@@ -108,4 +127,5 @@ def _said(one: Base, name: str) -> str:
     """What a row says of itself, "" for nothing."""
     if name == "model":
         return Path(one.model_filename).name
-    return str(getattr(one, name) or "")
+    value = getattr(one, name)
+    return "" if value is None else str(value)

@@ -7,6 +7,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from mlxctl.engine.bench import Sample, Task
+from mlxctl.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Row:
     subject: Subject
     test: Task
     prefill_step_size: int
+    kv_group_size: int | None
+    quantized_kv_start: int | None
     test_time: str
     samples_ns: list[int]
     samples_ts: list[float]
@@ -62,6 +65,8 @@ class Row:
             "n_depth": self.test.depth,
             "batch_size": self.test.batch,
             "kv_bits": self.test.kv_bits,
+            "kv_group_size": self.kv_group_size,
+            "quantized_kv_start": self.quantized_kv_start,
             "prefill_step_size": self.prefill_step_size,
             "test_time": self.test_time,
             "avg_ns": round(mean(self.samples_ns)),
@@ -77,13 +82,16 @@ class Row:
         }
 
 
-def row(subject: Subject, test: Task, samples: Sequence[Sample], *, step: int, bytes_per_token: int | None,
+def row(subject: Subject, test: Task, samples: Sequence[Sample], settings: Settings, *, bytes_per_token: int | None,
         bandwidth: float) -> Row:  # fmt: skip
     """Put samples together. bandwidth: bytes a second."""
+    quantizes = test.kv_bits is not None
     return Row(
         subject,
         test,
-        step,
+        settings.generation.prefill_step_size,
+        settings.kv.kv_group_size if quantizes else None,
+        settings.kv.quantized_kv_start if quantizes else None,
         time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         [round(sample.seconds * 1e9) for sample in samples],
         [test.tokens / sample.seconds for sample in samples],

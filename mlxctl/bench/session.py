@@ -9,6 +9,7 @@ import msgspec
 
 from mlxctl.bench.rows import Row, Subject, row
 from mlxctl.engine.bench import Sample, Task
+from mlxctl.errors import UsageError
 from mlxctl.settings import Settings
 
 if TYPE_CHECKING:
@@ -60,6 +61,22 @@ def measure(engine: "Engine", settings: Settings, plan: Plan, bandwidth: float,
         yield from (_row(bench, subject, settings, test, samples[test], bandwidth) for test in part)
 
 
+def require_batches(engine: "Engine", settings: Settings, tests: Sequence[Task]) -> None:
+    """See that the model can answer several sequences at once, where that is to be measured. Raises UsageError."""
+    from mlxctl.engine import kv
+
+    if all(test.batch == 1 for test in tests):
+        return
+    if not kv.can_be_joined(engine.fresh_caches(settings)):
+        raise UsageError(f"--batch-size: caches of {settings.model_id} cannot be put together once they hold tokens")
+
+
+def unquantized(tests: Sequence[Task], settings: Settings) -> list[Task]:
+    """The tests whose caches would be quantized, but for `quantized_kv_start`, which they do not come to."""
+    start = settings.kv.quantized_kv_start
+    return [test for test in tests if test.kv_bits is not None and test.depth + test.prompt + test.generate < start]
+
+
 def beyond(tests: Sequence[Task], context: int | None) -> list[Task]:
     """The tests that are longer than the context a model was made for."""
     return [test for test in tests if context is not None and test.depth + test.prompt + test.generate > context]
@@ -68,8 +85,7 @@ def beyond(tests: Sequence[Task], context: int | None) -> list[Task]:
 def _row(bench: "Bench", subject: Subject, settings: Settings, test: Task, samples: Sequence[Sample],
          bandwidth: float) -> Row:  # fmt: skip
     needed = bench.bytes_per_token(test, samples[0])
-    step = settings.generation.prefill_step_size
-    return row(subject, test, samples, step=step, bytes_per_token=needed, bandwidth=bandwidth)
+    return row(subject, test, samples, settings, bytes_per_token=needed, bandwidth=bandwidth)
 
 
 def _with_bits(settings: Settings, bits: int | None) -> Settings:

@@ -1,5 +1,6 @@
 """`mlxctl bench`: measured sweeps."""
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -13,13 +14,13 @@ from mlxctl import options
 from mlxctl.bench import compare, exercise, plan
 from mlxctl.bench.compare import Base
 from mlxctl.bench.rows import Row
-from mlxctl.bench.session import Plan, beyond, measure
+from mlxctl.bench.session import Plan, beyond, measure, require_batches, unquantized
 from mlxctl.bench.writers import FORMATS, Writer
 from mlxctl.cli.app import App
 from mlxctl.cli.display import CountBar
 from mlxctl.cli.options import GroupedOption, TableCommand, parameters, profile_option, unset_option
 from mlxctl.cli.run import settle
-from mlxctl.cli.signals import Signals
+from mlxctl.cli.signals import Interrupted, Signals
 from mlxctl.cli.streams import divert_prints
 from mlxctl.errors import ExitStatus, UsageError
 from mlxctl.events import Timing
@@ -65,6 +66,12 @@ class Bits(click.ParamType):  # type: ignore[type-arg]
         return [None if part == "none" else int(part) for part in parts]
 
 
+def _finite(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    if not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no time", ctx, param)
+    return value
+
+
 def _option(*names: str, **kwargs: Any) -> GroupedOption:
     return GroupedOption(names, group="What is measured", **kwargs)
 
@@ -81,8 +88,8 @@ _WHAT = [
             "--quantized-kv-start says otherwise: none,8,4"),
     _option("-r", "--repetitions", type=click.IntRange(1, 1000), default=5, show_default=True, help="Measure each test "
             "so often"),
-    _option("--delay", type=click.FloatRange(0, 3600), default=0.0, metavar="SECONDS", help="Rest before each "
-            "measurement, so that the machine stays cool"),
+    _option("--delay", type=click.FloatRange(0, 3600), callback=_finite, default=0.0, metavar="SECONDS",
+            help="Rest before each measurement, so that the machine stays cool"),
     _option("--warmup/--no-warmup", default=True, help="Run each test once before it is measured"),
     _option("--exercise", is_flag=True, help="Instead: rates over 20 and over 200 tokens, and what they show"),
 ]  # fmt: skip
@@ -109,6 +116,8 @@ def command(app: App, /, base: str | None, explain: bool, form: str, **params: A
     settings = _settings(resolved)
     planned = _plan(settings, **wanted)
     earlier = compare.read(base) if base is not None else None
+    if earlier is not None:
+        compare.require(earlier, planned.tests)
     divert_prints()
     rows = _Session(app, resolved, settings, FORMATS[form](app.stdout.write, planned.tests)).run(planned)
     if wanted["exercise"]:
@@ -157,17 +166,20 @@ class _Session:
         self._told: set[str] = set()
         self._engine: Engine | None = None
         self._started = time.perf_counter()
+        self._signals = Signals(lambda signal: self._end(), self._bar.show_cursor)
         self._ending = threading.Lock()  # kept by whichever thread ends the bench
 
     def run(self, planned: Plan) -> list[Row]:
         from mlxctl.engine.engine import Engine
 
-        signals = Signals(lambda signal: self._end(), self._bar.show_cursor)
-        signals.install()
+        self._signals.install()
         try:
-            self._engine = engine = Engine.load(self._settings, self._app.say)
+            self._engine = engine = Engine.load(self._settings, self._warn)
+            require_batches(engine, self._settings, planned.tests)
             for test in beyond(planned.tests, engine.facts.context):
                 self._app.say(f"{test.name} is longer than the context of the model ({engine.facts.context} tokens)")
+            for test in unquantized(planned.tests, self._settings):
+                self._app.say(f"{test.name}: nothing is quantized, it ends before quantized_kv_start")
             speed = bandwidth.measured(engine.device, self._app.say).bytes_per_s
             self._bar.start(planned.measurements, "warming up")
             for row in measure(engine, self._settings, planned, speed, self._bar.update, self._warn):
@@ -175,6 +187,8 @@ class _Session:
                 self._bar.aside(partial(self._writer.row, row))
         finally:
             self._end()
+        if signal := self._signals.asked():
+            raise Interrupted(signal)
         return self._rows
 
     def _warn(self, message: str) -> None:
@@ -186,10 +200,11 @@ class _Session:
     def _end(self) -> None:
         """What is done by now is written and kept."""
         self._ending.acquire()  # for good: the thread that comes second waits until the process ends
+        self._signals.listening = True  # a signal is noted from here on: what was measured shall not get lost by it
         self._bar.close()
         if self._engine is not None and self._rows:
+            self._log(self._engine)  # first, for stdout may have failed
             self._writer.end()
-            self._log(self._engine)
 
     def _log(self, engine: "Engine") -> None:
         settings = self._settings
@@ -216,8 +231,6 @@ def _explain(app: App, rows: Sequence[Row]) -> None:
 def _compare(app: App, earlier: Sequence[Base], rows: Sequence[Row]) -> int:
     """Say how each test stands to the earlier bench."""
     found = compare.compared(earlier, rows)
-    if not found:
-        raise UsageError("--compare: the earlier bench has none of these tests")
     for text in compare.strangers(earlier, rows[0]):
         app.say(f"--compare: {text}")
     for one in found:

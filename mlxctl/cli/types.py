@@ -8,6 +8,7 @@ import click
 
 from mlxctl import options
 
+MOST = 2**63 - 1  # the largest number of a run
 _AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 

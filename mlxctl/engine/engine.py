@@ -296,6 +296,10 @@ class Engine:
             return f"prompts of different lengths disturb each other in {settings.model_id}"
         return None
 
+    def fresh_caches(self, settings: Settings) -> list[Any]:
+        """Empty caches of this model."""
+        return self._loaded.fresh_caches(settings)
+
     def batch(self, settings: Settings, size: int) -> Batch:
         """Answers of many prompts, so many at once. Raises UsageError for settings that the model cannot have."""
         return Batch(self._loaded, self.check(settings, _silent), size)

@@ -68,7 +68,24 @@ def require_same_prompt(record: Record, ids: Sequence[int]) -> None:
     """Raises UsageError for another prompt than that of the run."""
     if hash_of(ids) != record.receipt.prompt_hash:
         raise UsageError(f"this is not the prompt of run {record.id}: its tokens are others",
-                         hint="the prompt, its files and the chat template must be what they were")  # fmt: skip
+                         hint=_whole_prompt(record))  # fmt: skip
+
+
+def _whole_prompt(record: Record) -> str:
+    """What must be given for the same prompt."""
+    cache = record.receipt.settings.get("cache.name")
+    if cache is not None and cache.value:
+        return f"it went on from what cache {cache.value} holds: give all of that, too, with --messages"
+    if record.command == "chat":
+        return "a turn of a chat has all that was said before it: give it with --messages"
+    return "the prompt, its files and the chat template must be what they were"
+
+
+def unchecked(given: Mapping[str, Any]) -> list[str]:
+    """Flags of what was given anew and is no part of the prompt, so that nothing tells whether it is what it was."""
+    of_prompt = ("prompt.", "request.prompt", "request.messages", "request.param", "request.chat_template_config",
+                 "request.offline")  # fmt: skip
+    return [options.by_key()[key].flag_name for key in given if not key.startswith(of_prompt)]
 
 
 def outcome(record: Record, ids: Sequence[int]) -> Outcome:

@@ -102,7 +102,7 @@ def _all() -> dict[str, Bandwidth]:
     with suppress(OSError, msgspec.MsgspecError, ValueError, MlxctlError):
         if paths.is_file(_file()):
             found = msgspec.json.decode(_file().read_bytes(), type=dict[str, Bandwidth])
-            return {key: one for key, one in found.items() if one.bytes_per_s > 0}
+            return {key: one for key, one in found.items() if one.bytes_per_s > 0 and 0 <= one.at < 1e11}
     return {}
 
 

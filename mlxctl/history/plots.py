@@ -52,14 +52,15 @@ CHARTS = (
 
 def series(records: Iterable[Record], *, name: Callable[[str], str]) -> list[Series]:
     """The runs that have a rate, by model and profile, those with most runs first."""
-    found: dict[str, list[Point]] = {}
+    found: dict[tuple[str, str | None], list[Point]] = {}
     for record in records:
         timing = record.run.timing
         if timing.generation_tps is not None and timing.prompt_tokens is not None:
-            label = name(record.model) + (f" ({options.named(record.profile)})" if record.profile else "")
             point = Point(timing.prompt_tokens + timing.generation_tokens, record.at, timing.generation_tps)
-            found.setdefault(label, []).append(point)
-    ordered = sorted(found.items(), key=lambda item: -len(item[1]))
+            found.setdefault((record.model, record.profile), []).append(point)
+    named = [(name(model) + (f" ({options.named(profile)})" if profile else ""), points)
+             for (model, profile), points in found.items()]  # fmt: skip
+    ordered = sorted(named, key=lambda item: -len(item[1]))
     rest = [point for _, points in ordered[_DRAWN - 1 :] for point in points]
     if len(ordered) > _DRAWN:
         ordered = [*ordered[: _DRAWN - 1], (f"{len(ordered) - _DRAWN + 1} others", rest)]
@@ -93,9 +94,18 @@ def _name_times(plotext: Any, times: Sequence[float]) -> None:
     first, last = min(times), max(times)
     steps = 4 if last > first else 0
     ticks = [first + (last - first) * step / max(steps, 1) for step in range(steps + 1)]
-    one_day = datetime.fromtimestamp(first).date() == datetime.fromtimestamp(last).date()
-    form = "%H:%M" if one_day else "%m-%d %H:%M" if last - first < 4 * 86400 else "%Y-%m-%d"
+    form = _form(datetime.fromtimestamp(first), datetime.fromtimestamp(last))
     plotext.xticks(ticks, [datetime.fromtimestamp(tick).strftime(form) for tick in ticks])
+
+
+def _form(first: datetime, last: datetime) -> str:
+    """As much of a time as tells the ticks of an axis apart."""
+    span = (last - first).total_seconds()
+    if span < 300:
+        return "%H:%M:%S"
+    if first.date() == last.date():
+        return "%H:%M"
+    return "%m-%d %H:%M" if span < 4 * 86400 else "%Y-%m-%d"
 
 
 def require_image(path: Path) -> None:

@@ -32,6 +32,14 @@ class Setting(msgspec.Struct, frozen=True):
     value: Any = UNSET
 
 
+class Tested(msgspec.Struct, frozen=True):
+    """What of a bench's test is looked at again."""
+
+    test: str
+    avg_ts: float
+    stddev_ts: float | None
+
+
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """What made a run what it was. settings: by key. The hashes are of token ids, None where these are not known.
 

@@ -5,7 +5,7 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import msgspec
 
 from mlxctl import paths
 from mlxctl.errors import HistoryError, MlxctlError, first_line
-from mlxctl.history.record import Receipt, Record, Run
+from mlxctl.history.record import Receipt, Record, Run, Tested
 from mlxctl.output.json import encode
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ MIGRATIONS: tuple[Sequence[str], ...] = (
         "CREATE INDEX runs_at ON runs (at)",
     ),
 )
+_UTMOST = 2.0**53  # of any figure; a time in seconds is far below
+_YEAR_9999 = 253_402_300_800
 _COLUMNS = "id, at, command, model, profile, run, receipt"
 _PATIENCE_S = 3.0  # how long other writers are waited for: nobody shall wait for long after an answer
 
@@ -119,9 +121,21 @@ def _record(row: Sequence[Any]) -> Record:
     try:
         whole = (msgspec.json.decode(run, type=Run), msgspec.json.decode(receipt, type=Receipt))
         msgspec.convert([id, at, command, model, profile], tuple[int, float, str, str, str | None])
+        msgspec.convert(whole[1].tests or [], list[Tested])
+        _require_sane(at, whole[0])
         return Record(id, at, command, model, profile, *whole)
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
         raise HistoryError(f"{paths.short(place())}: run {id} is damaged ({first_line(error)})", hint=_MEND) from None
+
+
+def _require_sane(at: float, run: Run) -> None:
+    """Numbers that no run had would make nonsense of what is drawn from them. Raises ValueError."""
+    if not at < _YEAR_9999:
+        raise ValueError(f"at is {at:.3g}")
+    figures = {"at": at, **{name: value for name, value in asdict(run.timing).items() if value is not None}}
+    for name, value in figures.items():
+        if not 0 <= value < _UTMOST:
+            raise ValueError(f"{name} is {value:.3g}")
 
 
 def _plain(text: str | None) -> str | None:

@@ -150,7 +150,8 @@ def test_an_earlier_bench_of_several_models(bench: Any, mlxctl: Program) -> None
     )
     done = bench("-p", "16", "-n", "0", "-r", "5", "--compare", "two.jsonl")
     assert done.code == 11 and "its model" not in done.err
-    (mlxctl.cwd / "two.jsonl").write_text("\n".join([json.dumps(row)] * 2))
+    others = [json.dumps({**row, "model_filename": name}) for name in ("a", "b")]
+    (mlxctl.cwd / "two.jsonl").write_text("\n".join(others))
     done = bench("-p", "16", "-n", "0", "-r", "5", "--compare", "two.jsonl")
     assert done.code == 2 and "pp16 2 times" in done.err
 
@@ -239,3 +240,46 @@ def test_interrupted(mlxctl: Program, tiny: Tiny, form: str) -> None:
         assert [row["test"] for row in json.loads(out)] == ["pp16"]
     (row,) = past.rows(mlxctl.env)
     assert [test["test"] for test in row["receipt"]["tests"]] == ["pp16"]
+
+
+@pytest.mark.parametrize("where", ["/dev/full", "gone"])
+def test_what_could_not_be_written_is_in_the_history(mlxctl: Program, tiny: Tiny, where: str) -> None:
+    """An hour's measurements are not lost with their output."""
+    args = ("bench", "--model", tiny("llama"), "-p", "8", "-n", "0", "-r", "1", "-o", "json")
+    if where == "gone":
+        process = mlxctl.popen(*args, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(60) == 141
+    else:
+        with Path("/dev/full").open("w") as full:
+            assert mlxctl.popen(*args, stdout=full, stderr=subprocess.DEVNULL).wait(60) == 6
+    (row,) = past.rows(mlxctl.env)
+    assert [test["test"] for test in row["receipt"]["tests"]] == ["pp8"]
+
+
+def test_what_is_known_before_is_told_before(mlxctl: Program) -> None:
+    """No model is loaded, nothing is measured for nothing."""
+    row = {"n_prompt": 16, "n_gen": 0, "samples_ts": [1.0] * 5}
+    (mlxctl.cwd / "twice.json").write_text(json.dumps([row, row]))
+    (mlxctl.cwd / "other.json").write_text(json.dumps([{**row, "n_prompt": 99}]))
+    (mlxctl.cwd / "wild.json").write_text(json.dumps([{**row, "samples_ts": [1e308] * 5}]))
+    faults = {"twice.json": "several times", "other.json": "none of these tests", "wild.json": "json writes",
+              "": "empty name"}  # fmt: skip
+    for name, words in faults.items():
+        done = mlxctl("bench", "--model", "./nowhere", "-p", "16", "-n", "0", "--compare", name)
+        assert done.code == 2 and words in done.err, done
+    assert mlxctl("bench", "--model", "./nowhere", "--delay", "nan").code == 2
+
+
+def test_a_model_that_takes_no_batch(bench: Any) -> None:
+    done = bench(*QUICK, "-b", "1,2", model="chunked")
+    assert (done.code, done.out) == (2, "") and "--batch-size" in done.err and "put together" in done.err
+
+
+def test_a_cache_that_is_never_quantized(bench: Any) -> None:
+    quantized = ("--kv-bits", "8", "--kv-group-size", "32", "--quantized-kv-start", "500")
+    done = bench("-p", "0", "-n", "8", "-r", "1", *quantized, "-o", "json")
+    (row,) = rows(done)
+    assert "tg8: nothing is quantized" in done.err
+    assert (row["quantized_kv_start"], row["kv_group_size"]) == (500, 32)

@@ -194,7 +194,8 @@ def test_nothing_yet(mlxctl: Program) -> None:
         ("--format", "xml"), ("--last", "0"), ("--since", "yesterday"), ("--since", "2026-13-01"), ("shw",),
         ("show", "x"), ("show", "99"), ("show", "1", "2"), ("--last", "3", "show"), ("compare", "1"),
         ("compare", "1", "nobody"), ("compare", "1-3", "2"), ("prune",), ("prune", "--older-than", "soon"),
-        ("replay",), ("replay", "99"), ("plot", "-o", "a.pdf"), ("plot", "-o", "no/folder/a.png"), ("plot", "-o", "/"),
+        ("replay",), ("replay", "99"), ("--last", "9" * 20),
+        ("show", "9" * 20), ("prune", "--keep", "9" * 20), ("plot", "-o", "a.pdf"), ("plot", "-o", "no/folder/a.png"), ("plot", "-o", "/"),
     ],
 )  # fmt: skip
 def test_usage(history: Program, args: tuple[str, ...]) -> None:
@@ -329,7 +330,7 @@ def test_plot_in_text(history: Program) -> None:
     done = history("stats", "plot", env={"TZ": "UTC"})
     assert (done.code, done.err) == (0, "") and "\x1b" not in done.out
     for words in ("Rate against context length", "context at the end, tokens", "generation, tokens/s", "Rate over time",
-                  "org/one (review)", "12:00", "12:02"):  # fmt: skip
+                  "org/one (review)", "12:00:00", "12:02:00"):  # fmt: skip
         assert words in done.out, words
     assert max(map(len, done.out.splitlines())) <= 100
     inside = [line for line in done.out.splitlines() if "│" in line and "org/one" not in line]
@@ -498,7 +499,7 @@ def test_a_damaged_history_is_told(mlxctl: Program, how: str, args: tuple[str, .
 @pytest.mark.parametrize(
     ("column", "value"),
     [("run", "{"), ("run", "{}"), ("run", "[]"), ("receipt", "null"), ("receipt", b"\xff"), ("model", b"\xff\x00"),
-     ("at", "noon")],
+     ("at", "noon"), ("at", 9e999), ("at", 1e18), ("at", -1e12)],
 )  # fmt: skip
 def test_a_damaged_record(mlxctl: Program, column: str, value: Any) -> None:
     past.add(mlxctl.env)
@@ -510,3 +511,42 @@ def test_a_damaged_record(mlxctl: Program, column: str, value: Any) -> None:
     doctor = mlxctl("doctor", "--format", "json")
     (row,) = [row for row in json.loads(doctor.out)["rows"] if row["check"] == "history"]
     assert row["state"] == "fail" and row["mend"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("$.timing.generation_tps", 1e308), ("$.timing.prompt_tps", -5), ("$.timing.load_s", "soon"), ("$.model", None)],
+)
+def test_figures_that_no_run_had(mlxctl: Program, path: str, value: Any) -> None:
+    past.add(mlxctl.env)
+    with sqlite3.connect(past.file(mlxctl.env)) as db:
+        db.execute("UPDATE runs SET run = json_set(run, ?, ?)", (path, value))
+    db.close()
+    for args in ((), ("plot",), ("show",)):
+        done = mlxctl("stats", *args)
+        assert (done.code, done.out) == (6, "") and "run 1 is damaged" in done.err, done
+
+
+def test_names_that_are_cut_alike_stay_apart(mlxctl: Program) -> None:
+    """Two models are two series, and two rows that differ, however long their names."""
+    for end in ("aaa", "bbb"):
+        past.add(mlxctl.env, model=f"long/{'d' * 150}/{end}")
+    assert mlxctl("stats", "plot", "-o", "x.svg").code == 0
+    text = (mlxctl.cwd / "x.svg").read_text(encoding="utf-8")
+    assert text.count("/aaa</text>") == 2 == text.count("/bbb</text>")
+    rows = mlxctl("stats").out.splitlines()[1:]
+    assert "/aaa" in rows[0] and "/bbb" in rows[1]
+
+
+def test_replay_of_a_run_from_a_cache_says_what_is_missing(mlxctl: Program, tiny: Tiny) -> None:
+    assert mlxctl("cache", "save", "k1", "--model", tiny("llama"), "hello there").code == 0
+    assert mlxctl("run", "--model", tiny("llama"), "--cache", "k1", "my friend", "-m", "4").code == 0
+    done = mlxctl("stats", "replay", "2", "my friend")
+    assert done.code == 2 and "cache k1" in done.err and "--messages" in done.err
+
+
+def test_replay_with_other_words_than_then(mlxctl: Program, tiny: Tiny) -> None:
+    """A stop text is not part of the prompt: that it may be another is said beside the verdict."""
+    assert mlxctl("run", "--model", tiny("stopper"), "hi", "--stop", "there").code == 0
+    done = mlxctl("stats", "replay", "1", "hi", "--stop", "wör")
+    assert done.code == 11 and "nothing tells whether --stop was the same" in done.err

@@ -19,6 +19,7 @@ from mlxctl.engine.bench import Sample, Task
 from mlxctl.errors import HistoryError
 from mlxctl.history import bandwidth, noise, plots, store, summary
 from mlxctl.history.store import Filter
+from mlxctl.settings import Settings
 
 GOLDEN = REPO / "tests" / "golden"
 
@@ -229,7 +230,7 @@ def rows() -> list[object]:
     subject = Subject("org/one", "llama 4-bit", 1_800_000_000, 3_212_749_824, "bfloat16", "gpu (Apple M2 Max)",
                       past.VERSIONS)  # fmt: skip
     tests = [(Task(512, 0), [5.12, 2.56], None), (Task(0, 128, 1024, 8, 2), [25.6, 256 / 30], 2_000_000_000)]
-    return [row(subject, test, [Sample(second, 0, 2.5) for second in seconds], step=2048, bytes_per_token=needed,
+    return [row(subject, test, [Sample(second, 0, 2.5) for second in seconds], Settings(), bytes_per_token=needed,
                 bandwidth=80e9) for test, seconds, needed in tests]  # fmt: skip
 
 

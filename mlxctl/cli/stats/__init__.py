@@ -7,7 +7,7 @@ import click
 
 from mlxctl.cli.app import App
 from mlxctl.cli.lazy import LazyGroup
-from mlxctl.cli.types import Since
+from mlxctl.cli.types import MOST, Since
 from mlxctl.history.store import Filter
 
 COMMANDS = {
@@ -23,7 +23,7 @@ FORMATS = ("table", "json", "jsonl", "csv", "markdown")
 def filters(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that say which runs are meant."""
     for option in (
-        click.option("--last", type=click.IntRange(1), metavar="N", help="The newest N runs alone"),
+        click.option("--last", type=click.IntRange(1, MOST), metavar="N", help="The newest N runs alone"),
         click.option("--since", type=Since(), help="Runs since then: 7d, 12h, 2026-05-31, 2026-05-31T14:00"),
         click.option("--profile", metavar="PROFILE", help="Runs with this profile"),
         click.option("--model", metavar="TEXT", help="Runs of models with this in their name"),

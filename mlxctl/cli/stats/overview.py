@@ -19,6 +19,7 @@ from mlxctl.history.summary import MEASURES, Group, Spread
 from mlxctl.output.json import encode
 
 SUMMED_UP = ("run", "chat", "cache save")  # commands whose runs are alike enough; a bench has a table of its own
+_LONG = 100  # characters of a name
 _REASONS = ("stop", "length", "interrupted")
 
 
@@ -79,7 +80,10 @@ def when(record: Record, form: str = "%Y-%m-%d %H:%M") -> str:
 
 def model_name(name: str) -> str:
     """A model as a person would write it, on one line."""
-    return options.named(paths.short(Path(name)) if name.startswith("/") else name)
+    shown = paths.short(Path(name)) if name.startswith("/") else name
+    if len(shown) > _LONG:  # cut where names of models seldom differ
+        shown = f"{shown[: _LONG // 2]}…{shown[-_LONG // 2 :]}"
+    return options.named(shown)
 
 
 def profile_name(name: str | None) -> str:

@@ -14,6 +14,7 @@ from mlxctl.cli.options import GroupedOption, TableCommand, flags, parameters
 from mlxctl.cli.signals import Interrupted, Signals
 from mlxctl.cli.stats.show import get
 from mlxctl.cli.streams import divert_prints
+from mlxctl.cli.types import MOST
 from mlxctl.errors import ExitStatus
 from mlxctl.events import Done, Message, Progress
 from mlxctl.history import again
@@ -31,7 +32,7 @@ _FORMAT = GroupedOption(["--format", "form"], group="Output", type=click.Choice(
 
 
 @click.command(cls=TableCommand, params=[_FORMAT, *parameters(_ROWS)])
-@click.argument("id", type=click.IntRange(1))
+@click.argument("id", type=click.IntRange(1, MOST))
 @click.argument("words", nargs=-1, metavar="[PROMPT]...")
 @click.pass_obj
 def command(app: App, /, id: int, words: tuple[str, ...], form: str, **params: Any) -> int:
@@ -49,6 +50,8 @@ def command(app: App, /, id: int, words: tuple[str, ...], form: str, **params: A
         parts = inputs.gather(settings, words, app)
     divert_prints()
     outcome = _run(app, record, settings, parts)
+    if not outcome.same and (flags_given := again.unchecked(given)):
+        app.say(f"nothing tells whether {', '.join(flags_given)} was the same then")
     app.stdout.write((encode({"schema": "mlxctl.replay/1", **asdict(outcome)}) if form == "json" else _line(outcome))
                      + "\n")  # fmt: skip
     return ExitStatus.OK if outcome.same else ExitStatus.DIFFERS

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from mlxctl.cli.app import App
 from mlxctl.cli.stats.overview import as_row, model_name, percent, profile_name, when
+from mlxctl.cli.types import MOST
 from mlxctl.errors import UsageError
 from mlxctl.history import bandwidth, store
 from mlxctl.history.record import Record, Setting
@@ -17,7 +18,7 @@ from mlxctl.terminal import harmless
 
 
 @click.command()
-@click.argument("id", type=click.IntRange(1), required=False)
+@click.argument("id", type=click.IntRange(1, MOST), required=False)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Lines, or a JSON object")
 @click.option("--all", "every", is_flag=True, help="Settings that were left at their defaults, too")
 @click.pass_obj
