@@ -195,7 +195,8 @@ def test_nothing_yet(mlxctl: Program) -> None:
         ("show", "x"), ("show", "99"), ("show", "1", "2"), ("--last", "3", "show"), ("compare", "1"),
         ("compare", "1", "nobody"), ("compare", "1-3", "2"), ("prune",), ("prune", "--older-than", "soon"),
         ("replay",), ("replay", "99"), ("--last", "9" * 20),
-        ("show", "9" * 20), ("prune", "--keep", "9" * 20), ("plot", "-o", "a.pdf"), ("plot", "-o", "no/folder/a.png"), ("plot", "-o", "/"),
+        ("show", "9" * 20), ("prune", "--keep", "9" * 20),
+        ("plot", "-o", "a.pdf"), ("plot", "-o", "no/folder/a.png"), ("plot", "-o", "/"),
     ],
 )  # fmt: skip
 def test_usage(history: Program, args: tuple[str, ...]) -> None:
