@@ -1,4 +1,4 @@
-"""What a batch gains: many prompts answered together, beside the same one after the other in one process, and in one each.
+"""What a batch gains: many prompts answered together, beside one after the other in one process, and in a process each.
 
 The demo model in float32, the same prompts and lengths.
 """
