@@ -203,7 +203,8 @@ def eos_in(path: Path) -> set[int]:
         ids = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
     except (OSError, ValueError, AttributeError):
         return set()  # no such file, or one that the library does not read either
-    return {id for id in (ids if isinstance(ids, list) else [ids]) if isinstance(id, int)}
+    found = ids if isinstance(ids, list) else [ids]
+    return {id for id in found if isinstance(id, int) and not isinstance(id, bool) and id >= 0}
 
 
 def _facts(id: str, config: dict[str, Any]) -> ModelFacts:

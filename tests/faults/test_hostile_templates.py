@@ -113,3 +113,14 @@ def test_nobody_waits_for_the_child(mlxctl: Program, hostile: Callable[[str], st
     killed = time.monotonic()
     run.communicate(timeout=SOON_S)
     assert time.monotonic() - killed < 3
+
+
+def test_half_a_character_in_a_complaint(mlxctl: Program, tiny: Callable[[str], str], tmp_path: Path) -> None:
+    """The child must not go on as a second program when its own complaint cannot be told."""
+    import template_corpus
+
+    case = template_corpus.Case("half", "{{ raise_exception('\\ud800') }}", {"tokens": [], "eos": "<|endoftext|>"})
+    model = str(template_corpus.build(case, Path(tiny("llama")), tmp_path))
+    done = mlxctl("inspect-template", "--model", model, "--lint")
+    assert done.code == 0 and "template-fails" in done.out and done.out.count("template-fails") == 1, done
+    assert mlxctl("inspect-template", "--model", model, "hi").code == 5

@@ -17,12 +17,16 @@ from typing import Any
 
 import msgspec
 
-from mlxctl.errors import ExitStatus, MlxctlError, ModelError, ResourceError, TemplateError, UsageError
+from mlxctl.errors import ExitStatus, MlxctlError, ModelError, ResourceError, TemplateError, UsageError, first_line
 
 _PATIENCE_S = 5.0  # templates take milliseconds
 _MORE_MEMORY = 1_000_000_000  # bytes that a template may take beyond what the process has
 _S, _BYTES = 1e-5, 400  # more of both for each character of a prompt, which is encoded there, too
 _KINDS: dict[int, type[MlxctlError]] = {kind.exit_status: kind for kind in (UsageError, ModelError, TemplateError)}
+
+
+class TooMuch(TemplateError):
+    """It takes more time or memory than anybody's template needs."""
 
 
 class Confined:
@@ -36,6 +40,7 @@ class Confined:
         self._what = what
         self._seconds = _PATIENCE_S + _S * given
         self._ends = time.monotonic() + self._seconds
+        self._gone = False  # whether the child was waited for: its number may be another's then
         self._reader, writer = os.pipe()
         before = os.environ.get("TOKENIZERS_PARALLELISM")
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads do not come along
@@ -43,6 +48,10 @@ class Confined:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # there are threads, none of which is needed there
                 self._child = os.fork()
+        except OSError as error:
+            os.close(self._reader)
+            os.close(writer)
+            raise ResourceError(f"no process can be begun to look at the chat template: {error.strerror}") from error
         finally:
             if before is None:
                 del os.environ["TOKENIZERS_PARALLELISM"]
@@ -64,7 +73,22 @@ class Confined:
                 data += piece
         finally:
             self.close()
-        raise TemplateError(f"the chat template of {self._what} does not come to an end within {self._seconds:.0f} s")
+        raise self._endless()
+
+    def _endless(self) -> "TooMuch":
+        return TooMuch(f"the chat template of {self._what} does not come to an end within {self._seconds:.0f} s")
+
+    def _died(self) -> TemplateError:
+        """Why a child ended without a word."""
+        _, status = os.waitpid(self._child, 0)
+        self._gone = True
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        if number in (signal.SIGXCPU, signal.SIGKILL):  # the limit of its time, which may have come before we looked
+            return self._endless()
+        if number in (0, signal.SIGABRT):  # it could not even tell
+            return TooMuch(f"the chat template of {self._what} takes too much memory")
+        name = signal.Signals(number).name
+        return TemplateError(f"the chat template of {self._what} could not be looked at: its process ended by {name}")
 
     def close(self) -> None:
         """End the child, whatever it does."""
@@ -72,6 +96,8 @@ class Confined:
             return
         os.close(self._reader)
         self._reader = -1
+        if self._gone:
+            return
         with suppress(ProcessLookupError):
             os.kill(self._child, signal.SIGKILL)
         with suppress(ChildProcessError):
@@ -79,13 +105,13 @@ class Confined:
 
     def _read(self, data: bytes, kind: type[Any]) -> Any:
         if not data:
-            raise TemplateError(f"the chat template of {self._what} takes too much memory")
+            raise self._died()
         answer = msgspec.json.decode(data, type=_Answer)
         if answer.fault is None:
             return msgspec.json.decode(answer.result, type=kind)
         status, message, hint = answer.fault
         if status == ExitStatus.RESOURCES:
-            raise TemplateError(f"the chat template of {self._what} takes too much memory")
+            raise TooMuch(f"the chat template of {self._what} takes too much memory")
         raise _KINDS.get(status, MlxctlError)(message, hint=hint)
 
 
@@ -100,7 +126,7 @@ def confined(work: Callable[[], Any], what: str, kind: type[Any], given: int = 0
 
 
 def _compute(work: Callable[[], Any], writer: int, seconds: float, memory: int) -> None:
-    """The child's life."""
+    """The child's life. Whatever happens in it, it does not go on as a second parent."""
     try:
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):  # whoever reads ours does not wait for this process
@@ -109,17 +135,29 @@ def _compute(work: Callable[[], Any], writer: int, seconds: float, memory: int) 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         _limit(int(seconds) + 1, memory)
-        data = msgspec.json.encode(_Answer(msgspec.Raw(msgspec.json.encode(work()))))
-    except MlxctlError as error:
-        data = msgspec.json.encode(_Answer(fault=(error.exit_status, error.message, error.hint)))
-    except MemoryError:
-        data = msgspec.json.encode(_Answer(fault=(ResourceError.exit_status, "", None)))
-    except BaseException as error:
-        data = msgspec.json.encode(_Answer(fault=(ExitStatus.FAULT, f"{type(error).__name__}: {error}", None)))
-    with suppress(OSError):
+        data = _outcome(work)
         while data:
             data = data[os.write(writer, data) :]
-    os._exit(0)
+    finally:
+        os._exit(0)
+
+
+def _outcome(work: Callable[[], Any]) -> bytes:
+    """What came of the work, or the fault that ended it, as the parent reads it."""
+    try:
+        return msgspec.json.encode(_Answer(msgspec.Raw(msgspec.json.encode(work()))))
+    except MlxctlError as error:
+        return _fault(error.exit_status, error.message, error.hint)
+    except MemoryError:
+        return _fault(ResourceError.exit_status, "", None)
+    except BaseException as error:
+        return _fault(ExitStatus.FAULT, f"{type(error).__name__}: {first_line(ValueError(str(error)))}", None)
+
+
+def _fault(status: int, message: str, hint: str | None) -> bytes:
+    """A template may put half a character into its complaint."""
+    whole = message.encode("utf-8", "replace").decode()
+    return msgspec.json.encode(_Answer(fault=(int(status), whole, hint)))
 
 
 def _limit(seconds: int, memory: int) -> None:

@@ -6,6 +6,7 @@ what comes out for a small conversation, not at the template's source.
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from mlxctl.engine.loader import EOS_FILES, Source, eos_in
-from mlxctl.engine.prompt.confined import Confined
+from mlxctl.engine.prompt.confined import Confined, TooMuch
 from mlxctl.engine.prompt.render import apply, common, encode
 from mlxctl.engine.prompt.template import source
 from mlxctl.engine.special import protected
@@ -57,10 +58,20 @@ def lint(tokenizer: Any, settings: Settings, folder: Path | None = None) -> list
         Finding(code, severity, evidence, mend)
         for code, (severity, of_template, check) in _CHECKS.items()
         if not of_template or sample.renders
-        for evidence, mend in check(sample)
+        for evidence, mend in _guarded(check, sample)
     ]
     order: Sequence[Severity] = ("error", "warning", "note")
     return sorted(found, key=lambda finding: order.index(finding.severity))
+
+
+def _guarded(check: Check, sample: "Sample") -> list[tuple[str, str]]:
+    """What a check finds; a tokenizer that is odd in what one of them looks at shall not hide the others'."""
+    try:
+        return list(check(sample))
+    except (MlxctlError, MemoryError):
+        raise
+    except Exception:  # tokenizers and templates raise anything
+        return []
 
 
 @contextmanager
@@ -87,7 +98,7 @@ def _found(work: Confined) -> list[Finding]:
     try:
         findings: list[Finding] = work.result(list[Finding])
         return findings
-    except TemplateError:
+    except TooMuch:
         raise
     except MlxctlError:
         return []
@@ -206,16 +217,28 @@ def text_dropped(sample: Sample) -> Found:
         yield "the user's text is not in the prompt", "mend the template: it must write message['content']"
 
 
+def _closing(sample: Sample, tail: str) -> list[str]:
+    """The special tokens that follow an answer at once, with nothing but blanks between them."""
+    names: list[str] = []
+    while (name := sample.first_special(tail)) is not None:
+        before, _, tail = tail.partition(name)
+        if names and before.strip():
+            break
+        names.append(name)
+    return names
+
+
 @_check("error")
 def end_token_not_eos(sample: Sample) -> Found:
     """The token that ends a turn of the assistant does not end an answer: the model runs on past its turn."""
-    ends = [name for tail in sample.endings if (name := sample.first_special(tail)) is not None]
+    closings = [closing for tail in sample.endings if (closing := _closing(sample, tail))]
+    ends = [name for closing in closings for name in closing]
     if ends and all(sample.special[name] not in sample.tokenizer.eos_token_ids for name in ends):
         yield (
             f"an answer ends with {ends[0]}, which is none of the end tokens: "
             f"{sample.named(sample.tokenizer.eos_token_ids) or 'there are none'}",
             f"extra_eos_token = [{json.dumps(ends[0], ensure_ascii=False)}] under [model] of a profile, "
-            f"or --extra-eos-token '{ends[0]}'",
+            f"or --extra-eos-token {shlex.quote(ends[0])}",
         )
 
 
@@ -327,7 +350,7 @@ def turn_not_prefix(sample: Sample) -> Found:
 def answer_not_prefix(sample: Sample) -> Found:
     """The beginning of an answer is written otherwise in the next turn: its cache is cut there."""
     opened, second = sample.text(user()) or "", sample.text(user(), assistant(), user(SECOND)) or ""
-    if any(True for _ in turn_not_prefix(sample)) or second.startswith(opened.rstrip()):
+    if not second or any(True for _ in turn_not_prefix(sample)) or second.startswith(opened.rstrip()):
         return
     ids, following = sample.ids(opened), sample.ids(second)
     same = common([ids, following]) if following else len(ids)
@@ -359,8 +382,10 @@ def _thinking(sample: Sample) -> bool | None:
     if start is None and "reasoning_content" not in template and "thinking" not in template:
         return None
     inside = f"{start}\n{THOUGHT}\n{end}\n\n{ANSWER}" if start is not None else ANSWER
-    for content in (ANSWER, inside):
-        message = {"role": "assistant", "content": content, "reasoning_content": THOUGHT, "thinking": THOUGHT}
+    # As chat sends it, and as it stands in the text of an answer; both at once no program sends.
+    apart = {"content": ANSWER, "reasoning_content": THOUGHT, "thinking": THOUGHT}
+    for form in (apart, {"content": inside}):
+        message = {"role": "assistant", **form}
         text = sample.text(user(), message, user(SECOND))
         if text is not None and THOUGHT in text:
             return True

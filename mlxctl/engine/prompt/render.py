@@ -217,9 +217,8 @@ def apply(
         # Templates are programs of the model's author: they raise anything.
         if is_out_of_memory(error):
             raise ResourceError(f"out of memory in the chat template of {settings.model_id}") from error
-        raise TemplateError(
-            f"the chat template of {settings.model_id} fails: {first_line(error)}", hint=_hint(messages)
-        ) from error
+        why = first_line(error).encode("utf-8", "replace").decode()  # a template may complain in half a character
+        raise TemplateError(f"the chat template of {settings.model_id} fails: {why}", hint=_hint(messages)) from error
     if not is_whole(text):
         raise TemplateError(f"the chat template of {settings.model_id} yields half a character")
     given = sum(len(str(message)) for message in messages)
