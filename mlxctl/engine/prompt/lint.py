@@ -148,7 +148,8 @@ class Sample:
 
     def why(self, *messages: Message) -> str:
         """Why the template fails with these messages."""
-        return self.faults.get(json.dumps([messages, True]), "")
+        found = self.faults.get(json.dumps([messages, True]), "")
+        return found.encode("utf-8", "replace").decode()  # it may complain in half a character
 
     def ids(self, text: str) -> list[int]:
         """Token ids of a rendered text."""
