@@ -49,7 +49,7 @@ def test_kills_lose_nothing_that_was_told(sealed: dict[str, str]) -> None:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     db.close()
     rows = past.rows(sealed)
-    assert len(told) > KILLS and told <= {row["id"] for row in rows}
+    assert len(told) > KILLS // 5 and told <= {row["id"] for row in rows}
     assert all(len(row["run"]["text"]) == 5000 for row in rows)
     assert len({row["id"] for row in rows}) == len(rows) <= len(told) + KILLS
 

@@ -20,8 +20,9 @@ from mlxctl import options, profiles, rules
 from mlxctl.options import Option
 from mlxctl.profiles.files import examine
 
-# What these two do with file names has tests of its own, and the system prompt's two forms replace each other.
-APART = {"prompt.system_file", "prompt.files", "prompt.system", "model.adapter_path"}
+# These have tests of their own: names of files, two forms of one thing, and grammars, which must be some.
+APART = {"prompt.system_file", "prompt.files", "prompt.system", "model.adapter_path", "generation.json_schema",
+         "generation.regex", "generation.grammar"}  # fmt: skip
 ROWS = [row for row in options.options() if row.in_profile and row.key not in APART]
 TEXT = st.text(st.characters(min_codepoint=32, exclude_categories=["Cs", "Cc"], exclude_characters="\x7f"), max_size=8)
 
