@@ -1,7 +1,7 @@
 """Chat templates in the styles of the common families, each with what is to be found in it.
 
 A file in templates/ begins with one line of JSON in a Jinja comment: the special tokens beside those of the tiny
-models, "bos", "eos" (the tokenizer's), "add_bos", the end tokens of config.json and generation_config.json,
+models, "bos", "eos" (the tokenizer's), "add_bos", the end tokens of config.json and generation_config.json (or ids),
 "lowercase" for a tokenizer that changes text, "extra" end tokens of the settings, the findings that are expected, and
 arguments as name: [kind, default].
 """
@@ -51,7 +51,10 @@ def build(case: Case, base: Path, root: Path) -> Path:
     tokenizer.save(str(folder / "tokenizer.json"))
     config = json.loads((base / "config.json").read_text(encoding="utf-8"))
     for name, file in (("config", "config.json"), ("generation", "generation_config.json")):
-        ids = [tokenizer.token_to_id(token) for token in case.head.get(name, [case.head["eos"]])]
+        ids = [
+            token if isinstance(token, int) else tokenizer.token_to_id(token)
+            for token in case.head.get(name, [case.head["eos"]])
+        ]
         content = {**config, "eos_token_id": ids} if name == "config" else {"eos_token_id": ids}
         (folder / file).write_text(json.dumps(content), encoding="utf-8")
     about = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": case.head["eos"]}

@@ -14,14 +14,14 @@ def dry_run(app: App, resolved: Resolved, settings: Settings, ask: Ask) -> int:
     settings: the resolved ones, with what a prompt cache was made with.
     """
     from mlxctl.engine.loader import open_source
-    from mlxctl.engine.prompt import notices, render
+    from mlxctl.engine.prompt import notices, render_confined
     from mlxctl.engine.upstream_cache import with_stored
 
     rules.enforce(rules.for_settings(settings), settings, app.say)
     settings, stored = with_stored(settings)
     source = open_source(settings, app.say, stored.tokenizer_config if stored else None, weights=False)
     rules.enforce(rules.for_config(settings, source.facts), settings, app.say)
-    rendered = render(source.tokenizer, ask().messages, settings, suffix=stored is not None)
+    rendered = render_confined(source.tokenizer, ask().messages, settings, suffix=stored is not None)
     for notice in notices(source.tokenizer, rendered, settings):
         app.say(notice)
     rules.enforce(rules.for_prompt(settings, source.facts, len(rendered.ids)), settings, app.say)

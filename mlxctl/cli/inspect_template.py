@@ -42,7 +42,7 @@ _SHOW = [
           multiple=True, metavar="NAME=VALUE"),
     _show("--arguments", "The variables that the template reads", is_flag=True),
     _show("--lint", "What is wrong with the template, the tokenizer and the end tokens", is_flag=True),
-    _show("--strict", "With --lint: exit with 5 when there are errors", is_flag=True),
+    _show("--strict", "As --lint, and exit with 5 when there are errors", is_flag=True),
     _show("--turns", "A sample conversation of so many questions, instead of a prompt", type=click.IntRange(1, 1000),
           metavar="N"),
     GroupedOption(["--format", "form"], group="Show", type=click.Choice(["text", "json"]), default="text",
@@ -127,6 +127,8 @@ def _report(app: App, settings: Settings, messages: list[Message], shown: Shown)
     other = _with(settings, shown.other)
     if shown.other:
         rules.enforce(rules.for_settings(other), other, lambda warning: None)
+    if settings.model.path is None:
+        app.say(f"no model is named (--model, -P): using {settings.model_id}")
     source = open_source(settings, app.say, weights=False)
     rules.enforce(rules.for_config(settings, source.facts), settings, app.say)
 

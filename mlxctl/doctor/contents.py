@@ -1,14 +1,16 @@
 """Profiles, caches, conversations, and the model that was chosen."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mlxctl import paths, profiles, texts
-from mlxctl.doctor import Found, Patient, check, fail, ok, warning
+from mlxctl.doctor import Found, Patient, check, fail, machine, ok, warning
 from mlxctl.errors import ExitStatus, MlxctlError, UsageError
 from mlxctl.rules import ModelFacts
 
 _MOST = 0.75  # of the memory, above which a model leaves too little for a prompt
+_WIRED = 0.9  # of the memory; the system freezes when all of it is wired
 
 
 @check("profiles")
@@ -16,7 +18,7 @@ def check_profiles(patient: Patient) -> Iterator[Found]:
     found = list(profiles.everywhere())
     wrong = [fault for path in found for fault in _faults(str(path))]
     for fault in dict.fromkeys(wrong):
-        yield fail(fault, f"mlxctl profile edit {_named_in(fault)}", ExitStatus.USAGE)
+        yield fail(fault, f"mlxctl profile edit {shlex.quote(_named_in(fault))}", ExitStatus.USAGE)
     if not wrong:
         yield ok(f"{len(found)} in reach")
 
@@ -45,9 +47,11 @@ def caches(patient: Patient) -> Iterator[Found]:
                 meta = format.read_meta(entry.path)
             model = meta.made_with.path if meta is not None else None
             if model is not None and model.startswith("/") and not paths.is_dir(Path(model)):
-                yield warning(f"cache {entry.name}: its model is gone: {model}", f"mlxctl cache rm {entry.name}")
+                yield warning(
+                    f"cache {entry.name}: its model is gone: {model}", f"mlxctl cache rm {shlex.quote(entry.name)}"
+                )
         except MlxctlError as error:
-            yield fail(error.message, f"mlxctl cache rm {entry.name}", ExitStatus.CACHE)
+            yield fail(error.message, f"mlxctl cache rm {shlex.quote(entry.name)}", ExitStatus.CACHE)
     kept = auto.opened().entries()
     size = sum(entry.size for entry in entries) + sum(entry.size for entry in kept)
     yield ok(f"{len(entries)} with a name, {len(kept)} automatic, {texts.size(size)}")
@@ -66,19 +70,21 @@ def history(patient: Patient) -> Iterator[Found]:
 def model(patient: Patient) -> Iterator[Found]:
     """The one that was chosen: there, of a size that fits, and with a template that does not spoil answers."""
     from mlxctl.engine import prompt
-    from mlxctl.engine.loader import in_reach, open_source
+    from mlxctl.engine.device import require_backend
+    from mlxctl.engine.loader import hub_is_offline, in_reach, open_source
 
+    require_backend()
     settings = patient.settings
     if settings is None:
         yield warning("not looked at: the settings are wrong")
         return
     folder = in_reach(settings)
     if folder is None:
-        offline = patient.environ.get("HF_HUB_OFFLINE", "") not in ("", "0") or settings.request.offline
+        offline = hub_is_offline(patient.environ) or settings.request.offline
         then = "offline nothing fetches it" if offline else "the first run fetches it"
         yield warning(f"{settings.model_id} is not here; {then}", "mlxctl run --model … names another")
         return
-    files = sorted(folder.glob("*.safetensors"))
+    files = sorted(folder.glob("model*.safetensors"))  # what mlx-lm loads; some keep another copy beside them
     size = sum(file.stat().st_size for file in files)
     yield from _weights(settings.model_id, files)
     yield from _fits(settings.model_id, size)
@@ -99,7 +105,9 @@ def _weights(name: str, files: Sequence[Path]) -> Iterator[Found]:
     from mlxctl.engine.health import is_whole
 
     if not files:
-        yield fail(f"{name} has no weights (*.safetensors)", "fetch the model again, or name another", ExitStatus.MODEL)
+        yield fail(
+            f"{name} has no weights (model*.safetensors)", "fetch the model again, or name another", ExitStatus.MODEL
+        )
     for file in files:
         if not is_whole(file):
             yield fail(
@@ -111,17 +119,23 @@ def _fits(name: str, size: int) -> Iterator[Found]:
     """Whether the weights have room, and on Metal may stay wired."""
     from mlxctl.engine.health import limits
 
-    known = limits()
-    memory, wired = known.get("memory_size"), known.get("max_recommended_working_set_size")
-    if memory and size > memory:
+    memory, wired = machine.memory_size(), limits().get("max_recommended_working_set_size")
+    if size > memory:
         text = f"{name} has {texts.size(size)} of weights, the machine {texts.size(memory)} of memory"
         yield fail(text, "take a smaller one, or one of fewer bits", ExitStatus.RESOURCES)
     elif wired and size > wired:
-        megabytes = int(size * 1.2 / 1e6)
         yield warning(f"{name} has {texts.size(size)} of weights, {texts.size(wired)} may stay wired",
-                      f"sudo sysctl iogpu.wired_limit_mb={megabytes}")  # fmt: skip
-    elif memory and size > _MOST * memory:
+                      _wire(size, memory))  # fmt: skip
+    elif size > _MOST * memory:
         yield warning(f"{name} takes {size / memory:.0%} of the memory", "little is left for long prompts: --kv-bits 8")
+
+
+def _wire(size: int, memory: int) -> str:
+    """How to let so many bytes and what answers need beside them stay wired, of a memory that the system shares."""
+    wanted, most = int(size * 1.2), int(memory * _WIRED)
+    if size > most:
+        return "take a smaller one, or one of fewer bits: the system needs the rest of the memory"
+    return f"sudo sysctl iogpu.wired_limit_mb={min(wanted, most) // 2**20}"
 
 
 def _context(facts: ModelFacts) -> str:

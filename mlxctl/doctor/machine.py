@@ -28,7 +28,7 @@ def processor(patient: Patient) -> Iterator[Found]:
     machine = platform.machine()
     if sys.platform != "darwin" or machine == "arm64":
         yield ok(f"{machine}, {os.cpu_count()} cores")
-    elif _asked("sysctl", "-n", "sysctl.proc_translated") == "1":
+    elif _asked("/usr/sbin/sysctl", "-n", "sysctl.proc_translated") == "1":
         yield fail("Python runs under Rosetta, as an x86 program", "install an arm64 Python and mlxctl with it")
     else:
         yield fail(f"a Mac with {machine}", "MLX needs Apple silicon")
@@ -52,8 +52,12 @@ def system(patient: Patient) -> Iterator[Found]:
 @check("memory")
 def memory(patient: Patient) -> Iterator[Found]:
     """The machine's, without asking the device."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    yield ok(texts.size(total))
+    yield ok(texts.size(memory_size()))
+
+
+def memory_size() -> int:
+    """Bytes of memory that the machine has."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 @check("disk")
@@ -69,8 +73,9 @@ def disk(patient: Patient) -> Iterator[Found]:
 def hub_folder(patient: Patient) -> Path:
     """Where huggingface_hub keeps models, by the variables that it reads."""
     environ = patient.environ
-    if environ.get("HF_HUB_CACHE"):
-        return Path(environ["HF_HUB_CACHE"]).expanduser()
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):  # in the order of huggingface_hub
+        if environ.get(name):
+            return Path(environ[name]).expanduser()
     home = environ.get("HF_HOME") or str(Path(environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface")
     return Path(home).expanduser() / "hub"
 

@@ -1,6 +1,7 @@
 """Folders, the hub's cache, and completions."""
 
 import os
+import shlex
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -22,14 +23,16 @@ _SCRIPTS = {  # where a shell finds the script of its own, below the home direct
 
 @check("hub cache")
 def hub(patient: Patient) -> Iterator[Found]:
+    from mlxctl.engine.loader import is_set
+
     folder = hub_folder(patient)
     models = sum(entry.name.startswith("models--") for entry in folder.iterdir()) if folder.is_dir() else 0
-    switches = [f"{name}={patient.environ[name]}" for name in _SWITCHES if patient.environ.get(name)]
+    switches = [f"{name}={patient.environ[name]}" for name in _SWITCHES if is_set(patient.environ.get(name))]
     text = f"{paths.short(folder)}, {models} model{'' if models == 1 else 's'}"
     if switches:
         yield warning(f"{text}; {', '.join(switches)}: nothing is fetched", "unset it to fetch models")
     elif folder.is_dir() and not os.access(folder, os.W_OK):
-        yield fail(f"{text}: it cannot be written", f"chmod u+w {paths.short(folder)}", ExitStatus.MODEL)
+        yield fail(f"{text}: it cannot be written", f"chmod u+w {_quoted(folder)}", ExitStatus.MODEL)
     else:
         yield ok(text)
 
@@ -54,8 +57,14 @@ def _unwritable(name: str, folder: Path) -> Iterator[Found]:
         yield fail(f"{paths.short(nearest)} is no folder, and the {name} folder has no place",
                    f"move it away, or set XDG_{name.upper()}_HOME", ExitStatus.RESOURCES)  # fmt: skip
     elif not os.access(nearest, os.W_OK | os.X_OK) or not _takes_files(nearest):
-        mend = f"chmod u+rwx {paths.short(nearest)}, or set XDG_{name.upper()}_HOME"
+        mend = f"chmod u+rwx {_quoted(nearest)}, or set XDG_{name.upper()}_HOME"
         yield fail(f"{paths.short(folder)} cannot be written", mend, ExitStatus.RESOURCES)
+
+
+def _quoted(path: Path) -> str:
+    """A path for a shell, which expands ~ only where it is not quoted."""
+    beginning, home, rest = paths.short(path).rpartition("~/")
+    return shlex.quote(str(path)) if beginning else home + shlex.quote(rest)
 
 
 def _takes_files(folder: Path) -> bool:
@@ -74,7 +83,7 @@ def _open_to_others(folder: Path) -> Iterator[Found]:
     seen = [path for path in names if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077]
     if seen:
         more = f" and {len(seen) - 1} more" if len(seen) > 1 else ""
-        yield warning(f"others can read {paths.short(seen[0])}{more}", f"chmod -R go= {paths.short(folder)}")
+        yield warning(f"others can read {paths.short(seen[0])}{more}", f"chmod -R go= {_quoted(folder)}")
 
 
 @check("completions")
@@ -87,8 +96,10 @@ def completions(patient: Patient) -> Iterator[Found]:
     script, files = _SCRIPTS[shell]
     home = Path(patient.environ.get("HOME") or "/")
     data = Path(patient.environ.get("XDG_DATA_HOME") or home / ".local/share")
-    places = [data / script, Path("/usr/share") / script, Path("/usr/local/share") / script]
-    places += [home / file for file in files]
+    brew = patient.environ.get("HOMEBREW_PREFIX") or "/opt/homebrew"
+    places = [above / script for above in (data, Path("/usr/share"), Path("/usr/local/share"), Path(brew) / "share")]
+    places += [Path(brew) / "etc/bash_completion.d/mlxctl"] if shell == "bash" else []
+    places += [(Path(patient.environ.get("ZDOTDIR") or home) if shell == "zsh" else home) / file for file in files]
     found = next((path for path in places if _speaks_of_us(path)), None)
     if found is None:
         yield warning(f"not set up for {shell}", "mlxctl completion --help tells how")

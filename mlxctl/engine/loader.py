@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,10 +142,20 @@ def go_offline() -> None:
         sys.modules["huggingface_hub"].constants.HF_HUB_OFFLINE = True
 
 
+def is_set(switch: str | None) -> bool:
+    """Whether a variable of huggingface_hub is on, as it reads them."""
+    return (switch or "").upper() in {"1", "ON", "YES", "TRUE"}
+
+
+def hub_is_offline(environ: Mapping[str, str]) -> bool:
+    """Whether huggingface_hub would fetch nothing."""
+    return is_set(environ.get("HF_HUB_OFFLINE") or environ.get("TRANSFORMERS_OFFLINE"))
+
+
 def _fetch(repository: str, revision: str | None, offline: bool, weights: bool) -> Path:
     from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS, snapshot_download
 
-    offline = offline or os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
+    offline = offline or hub_is_offline(os.environ)
     if not sys.stderr.isatty():
         from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 

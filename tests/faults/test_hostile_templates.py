@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -76,10 +77,39 @@ def test_answered(command: str, name: str, mlxctl: Program, hostile: Callable[[s
 @pytest.mark.parametrize("what", ["--lint", "--arguments"])
 def test_examined(what: str, name: str, mlxctl: Program, hostile: Callable[[str], str]) -> None:
     """Reading a template for its arguments runs nothing of it; a fault is found, or told."""
-    if what == "--lint" and name not in ("endless", "attributes", "huge", "filter"):
-        what = "--arguments"  # what the others do in a rendering was seen above
     done = mlxctl("inspect-template", "--model", hostile(HOSTILE[name][0]), what, timeout=SOON_S)
-    assert done.code in (0, 5) and "Traceback" not in done.err, done.err
+    assert "Traceback" not in done.err
+    if what == "--arguments":
+        unread = name == "nested"  # nobody can parse it
+        assert (done.code, done.out) == (5 if unread else 0, ""), done
+        assert ("cannot be read" if unread else "reads no arguments") in done.err
+    elif name in ("endless", "enormous", "doubling", "padding", "format", "power", "endless-with-output"):
+        assert done.code == 5 and not done.out, done  # the whole look took too much
+    else:
+        assert done.code == 0 and ("template-fails" in done.out or name == "filter"), done
+
+
+SPARES = "{% if messages | length == 1 and messages[0]['content'] == 'Hi' %}" + LOOP + "{% endif %}"
+TURNS = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+CHATML = TURNS + "<|im_start|>assistant\n"
+
+
+@pytest.mark.parametrize("command", [["inspect-template"], ["run", "--dry-run"]], ids=str)
+def test_one_that_spares_the_sample(command: list[str], mlxctl: Program, hostile: Callable[[str], str]) -> None:
+    """What is shown is rendered in a child, too."""
+    done = mlxctl(*command, "--model", hostile(SPARES + CHATML), "Hi", timeout=SOON_S)
+    assert done.code == 5 and "does not come to an end" in done.err and not done.out, done
+
+
+def test_one_that_spares_the_sample_is_interrupted(mlxctl: Program, hostile: Callable[[str], str]) -> None:
+    """In a run it is one Ctrl-C that ends it."""
+    run = mlxctl.popen("run", "--model", hostile(SPARES + CHATML), "Hi", stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)  # fmt: skip
+    time.sleep(8)  # for the model to be loaded, which nothing tells of
+    assert run.poll() is None
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=SOON_S)
+    assert run.returncode == 130 and not out and b"Traceback" not in err, err
 
 
 def test_only_the_child_is_limited(mlxctl: Program, tiny: Tiny) -> None:

@@ -59,24 +59,26 @@ def test_an_old_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "limits", "state"),
+    ("size", "wired", "state", "mend"),
     [
-        (5, {"memory_size": 16}, None),
-        (13, {"memory_size": 16}, "warning"),
-        (17, {"memory_size": 16}, "fail"),
-        (10, {"memory_size": 16, "max_recommended_working_set_size": 9}, "warning"),
-        (10, {}, None),
+        (5, 11, None, ""),
+        (13, None, "warning", "--kv-bits"),
+        (17, 11, "fail", "smaller"),
+        (10, 9, "warning", "iogpu.wired_limit_mb=12288"),  # MiB: a fifth beside the weights
+        (13, 11, "warning", "iogpu.wired_limit_mb=14745"),  # at most nine tenths of the memory
+        (15, 11, "warning", "smaller"),
     ],
 )
 def test_room_for_a_model(
-    size: int, limits: dict[str, int], state: str | None, monkeypatch: pytest.MonkeyPatch
+    size: int, wired: int | None, state: str | None, mend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In GB: of the memory, and of what Metal keeps wired."""
-    monkeypatch.setattr(health, "limits", lambda: {name: value * 10**9 for name, value in limits.items()})
-    found = list(contents._fits("m", size * 10**9))
+    """In GiB, of a machine with 16: of the memory, and of what Metal keeps wired."""
+    known = {} if wired is None else {"max_recommended_working_set_size": wired * 2**30}
+    monkeypatch.setattr(health, "limits", lambda: known)
+    monkeypatch.setattr(machine, "memory_size", lambda: 16 * 2**30)
+    found = list(contents._fits("m", size * 2**30))
     assert [one.state for one in found] == ([state] if state else [])
-    if "max_recommended_working_set_size" in limits:
-        assert found[0].mend == "sudo sysctl iogpu.wired_limit_mb=12000"
+    assert not found or mend in str(found[0].mend)
 
 
 @pytest.mark.parametrize(
@@ -163,3 +165,40 @@ def test_prompts_that_others_can_read(tmp_path: Path, monkeypatch: pytest.Monkey
     assert state == "warning" and "others can read" in text
     path.chmod(0o600)
     assert rows(places.folders)[0][0] == "ok"
+
+
+@pytest.mark.parametrize(("value", "state"), [("1", "warning"), ("yes", "warning"), ("0", "ok"), ("false", "ok")])
+@pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+def test_switches_are_read_as_the_hub_does(name: str, value: str, state: str, tmp_path: Path) -> None:
+    ((found, text),) = rows(places.hub, HF_HOME=str(tmp_path), **{name: value})
+    assert found == state and (f"{name}={value}" in text) == (state == "warning")
+
+
+def test_where_the_hub_keeps_models(tmp_path: Path) -> None:
+    (tmp_path / "models--a--b").mkdir()
+    ((_, text),) = rows(places.hub, HUGGINGFACE_HUB_CACHE=str(tmp_path))
+    assert f"{tmp_path}, 1 model" in text
+
+
+@pytest.mark.parametrize(
+    ("shell", "file", "variable"),
+    [("zsh", "dots/.zshrc", "ZDOTDIR"), ("zsh", "share/zsh/site-functions/_mlxctl", "HOMEBREW_PREFIX"),
+     ("bash", "etc/bash_completion.d/mlxctl", "HOMEBREW_PREFIX")],
+)  # fmt: skip
+def test_completions_of_a_mac(shell: str, file: str, variable: str, tmp_path: Path) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.write_text("mlxctl")
+    where = path.parent if variable == "ZDOTDIR" else tmp_path
+    environ = {"SHELL": f"/bin/{shell}", "HOME": "/nowhere", "XDG_DATA_HOME": "/nowhere", variable: str(where)}
+    ((state, text),) = rows(places.completions, **environ)
+    assert state == "ok" and str(path) in text
+
+
+def test_mends_can_be_pasted(tmp_path: Path) -> None:
+    """A folder's name may have what a shell reads otherwise."""
+    folder = tmp_path / "a folder; ls"
+    (folder / "prompts").mkdir(parents=True)
+    (folder / "prompts" / "x.safetensors").touch(mode=0o644)
+    (found,) = places._open_to_others(folder)
+    assert found.mend == f"chmod -R go= '{folder}'"

@@ -30,7 +30,7 @@ def command(app: App, /, name: str, words: tuple[str, ...], **params: Any) -> No
     As in a run from the cache, what does not bring its beginning again is taken as what comes after it.
     """
     from mlxctl.engine.loader import open_source
-    from mlxctl.engine.prompt import common, render
+    from mlxctl.engine.prompt import common, render_confined
 
     with named.looking(named.find(name)):
         cache = named.read(name)
@@ -38,9 +38,9 @@ def command(app: App, /, name: str, words: tuple[str, ...], **params: Any) -> No
     settings = filled_in(resolved, cache.meta)
     settings = msgspec.structs.replace(settings, template=resolved.settings.template or settings.template)
     asked = inputs.finish(inputs.gather(settings, words, app), app)
-    source = open_source(settings, app.say)
+    source = open_source(settings, app.say, weights=False)
     messages = joined(asked.messages, asked.pieces, cache.meta)
-    ids = render(source.tokenizer, messages, settings).ids
+    ids = render_confined(source.tokenizer, messages, settings).ids
     shared, held = common([ids, cache.meta.ids]), len(cache.meta.ids)
     app.stdout.write(f"the prompt has {len(ids)} tokens, and begins with {shared} of the {held} of {name}\n")
     if (reason := explain.refused(cache.meta, settings)) is not None:

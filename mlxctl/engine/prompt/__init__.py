@@ -1,6 +1,6 @@
 """The prompt: messages rendered by the chat template and encoded, and what is wrong with that template."""
 
-from mlxctl.engine.prompt.confined import Confined, confined
+from mlxctl.engine.prompt.confined import Confined, confined, render_confined
 from mlxctl.engine.prompt.lint import Finding, codes, examined, lint
 from mlxctl.engine.prompt.render import (
     OpenTurn,
@@ -17,5 +17,5 @@ from mlxctl.engine.prompt.render import (
 from mlxctl.engine.prompt.template import Argument, arguments, source, template_hash, unread_arguments
 
 __all__ = ["Argument", "Confined", "Finding", "OpenTurn", "Rendered", "arguments", "codes", "common", "confined",
-           "examined", "least_tokens", "lint", "notices", "open_turn", "pieces", "render", "source", "stable_length",
-           "template_hash", "unread_arguments", "unread_notices"]  # fmt: skip
+           "examined", "least_tokens", "lint", "notices", "open_turn", "pieces", "render", "render_confined", "source",
+           "stable_length", "template_hash", "unread_arguments", "unread_notices"]  # fmt: skip

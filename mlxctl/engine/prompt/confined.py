@@ -4,6 +4,7 @@ Jinja's sandbox keeps a template from the machine, but not from looping for ever
 gigabytes: that ends with a child process.
 """
 
+import gc
 import os
 import resource
 import select
@@ -11,13 +12,17 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
 
+from mlxctl.engine.prompt.render import Rendered, render
 from mlxctl.errors import ExitStatus, MlxctlError, ModelError, ResourceError, TemplateError, UsageError, first_line
+from mlxctl.events import Message
+from mlxctl.settings import Settings
 
 _PATIENCE_S = 5.0  # templates take milliseconds
 _MORE_MEMORY = 1_000_000_000  # bytes that a template may take beyond what the process has
@@ -125,9 +130,22 @@ def confined(work: Callable[[], Any], what: str, kind: type[Any], given: int = 0
     return Confined(work, what, given).result(kind)
 
 
+def render_confined(
+    tokenizer: Any, messages: Sequence[Message], settings: Settings, *, suffix: bool = False
+) -> Rendered:
+    """What `render` returns, made in a child process: for commands that load no weights, and show what a model would be
+    handed."""
+    given = sum(len(str(message)) for message in messages)
+    rendered: Rendered = confined(
+        lambda: asdict(render(tokenizer, messages, settings, suffix=suffix)), settings.model_id, Rendered, given
+    )
+    return rendered
+
+
 def _compute(work: Callable[[], Any], writer: int, seconds: float, memory: int) -> None:
     """The child's life. Whatever happens in it, it does not go on as a second parent."""
     try:
+        gc.disable()  # it would touch, and so copy, every page that the two share
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):  # whoever reads ours does not wait for this process
             os.dup2(nothing, stream)

@@ -26,7 +26,11 @@ from mlxctl.settings import Settings
 
 Severity = Literal["error", "warning", "note"]
 Found = Iterator[tuple[str, str]]  # (evidence, mend)
-_LOOKS_SPECIAL = re.compile(r"<\|[^|<>\s]{1,40}\|>|<｜[^｜<>\s]{1,40}｜>|<(?:start|end)_of_[a-z]{1,20}>|</?s>")
+_LOOKS_SPECIAL = re.compile(  # as the families spell them; XML of the text's own, such as <tool_call>, is none
+    r"<\|[^|<>\s]{1,40}\|?>|<[^|<>\s]{1,40}\|>|<｜[^｜<>\s]{1,40}｜>|<(?:start|end)_of_[a-z]{1,20}>|</?s>"
+    r"|<(?:bos|eos|pad|unk|sop|eop)>|<[A-Z][A-Z_]{1,30}_TOKEN>|\[(?:gMASK|sMASK|MASK|CLS|SEP)\]"
+)
+_THOUGHTS = "reasoning_content", "thinking"  # where messages carry what was thought, by the names that templates read
 _ODD_TEXT = 'Don\'t  fold  this :  café, naïve\n\n\t漢字 🙂 ﬁ "x" . y'
 
 QUESTION, ANSWER, SECOND = "When does ferry seven leave?", "Ferry seven leaves at nine.", "And from which pier?"
@@ -146,6 +150,12 @@ class Sample:
                 self.faults[key] = first_line(cause) if isinstance(cause, Exception) else error.message
         return self._rendered[key]
 
+    @cached_property
+    def beginnings(self) -> list[tuple[Message, ...]]:
+        """What may stand before a question: nothing, or a system prompt where that comes through."""
+        system: Message = {"role": "system", "content": SYSTEM}
+        return [(), *([(system,)] if SYSTEM in (self.text(system, user()) or "") else [])]
+
     def why(self, *messages: Message) -> str:
         """Why the template fails with these messages."""
         found = self.faults.get(json.dumps([messages, True]), "")
@@ -183,7 +193,7 @@ class Sample:
 
     def named(self, ids: Sequence[int] | set[int]) -> str:
         """Tokens as a person reads them."""
-        return ", ".join(f"{self.tokenizer.convert_ids_to_tokens(id)} ({id})" for id in sorted(ids))
+        return ", ".join(f"{self.tokenizer.convert_ids_to_tokens(id) or 'no token'} ({id})" for id in sorted(ids))
 
 
 def user(text: str = QUESTION) -> Message:
@@ -255,6 +265,14 @@ def no_end_token(sample: Sample) -> Found:
         )
 
 
+def _always_opens(sample: Sample) -> bool:
+    """Whether every prompt ends with a turn of the assistant that is open, asked for or not: what follows an answer at
+    the end is no beginning of what follows it when the user goes on."""
+    last = (sample.text(user(), assistant(), generate=False) or "").rpartition(ANSWER)[2]
+    more = (sample.text(user(), assistant(), user(SECOND)) or "").partition(ANSWER)[2]
+    return bool(more) and not more.startswith(last)
+
+
 @_check("error")
 def no_generation_prompt(sample: Sample) -> Found:
     """The template does not open the assistant's turn, though turns have a heading."""
@@ -263,7 +281,7 @@ def no_generation_prompt(sample: Sample) -> Found:
     if asked != open_ or not whole.startswith(asked):
         return
     heading = whole[len(asked) :].partition(ANSWER)[0]
-    if heading.strip():
+    if heading.strip() and not _always_opens(sample):
         yield (
             f"add_generation_prompt changes nothing, and an answer begins with {json.dumps(heading)}",
             "mend the template: {% if add_generation_prompt %} must write that heading",
@@ -284,6 +302,26 @@ def system_refused(sample: Sample) -> Found:
     messages: tuple[Message, ...] = ({"role": "system", "content": SYSTEM}, user())
     if sample.text(*messages) is None:
         yield f"a system prompt fails: {sample.why(*messages)}", "say it in the question instead of --system-prompt"
+
+
+@_check("error")
+def second_turn_fails(sample: Sample) -> Found:
+    """The template takes one question, and fails with an answer and a second question."""
+    messages = user(), assistant(), user(SECOND)
+    if sample.text(*messages) is None:
+        yield f"a second question fails: {sample.why(*messages)}", "mend the template, or ask one question at a time"
+
+
+@_check("error")
+def history_dropped(sample: Sample) -> Found:
+    """Earlier questions or answers are left out of the prompt."""
+    text = sample.text(user(), assistant(), user(SECOND))
+    lost = [name for name, said in (("question", QUESTION), ("answer", ANSWER)) if said not in (text or said)]
+    if lost and QUESTION in (sample.text(user()) or ""):
+        yield (
+            f"in a second turn the first {' and the first '.join(lost)} are not in the prompt",
+            "mend the template: it must write every message; until then each question stands alone",
+        )
 
 
 @_check("error")
@@ -322,6 +360,15 @@ def eos_disagree(sample: Sample) -> Found:
         yield evidence, "all of them end an answer here; in other tools name them with extra_eos_token"
 
 
+@_check("warning", of_template=False)
+def unknown_end_token(sample: Sample) -> Found:
+    """config.json or generation_config.json name an end token that the tokenizer does not have."""
+    for name, ids in sample.eos_by_file.items():
+        unknown = {id for id in ids if not sample.tokenizer.convert_ids_to_tokens(id)}
+        if unknown:
+            yield f"{name}: {', '.join(map(str, sorted(unknown)))} is no token", "use the model's own tokenizer files"
+
+
 @_check("note", of_template=False)
 def extra_eos_present(sample: Sample) -> Found:
     """An extra_eos_token ends answers without being named."""
@@ -335,16 +382,19 @@ def extra_eos_present(sample: Sample) -> Found:
 @_check("warning")
 def turn_not_prefix(sample: Sample) -> Found:
     """What was said is written otherwise in the next turn: a cache is cut there."""
-    first = sample.ids(sample.text(user(), generate=False) or "")
-    opened = sample.ids(sample.text(user()) or "")
-    second = sample.ids(sample.text(user(), assistant(), user(SECOND)) or "")
-    same = common([opened, second]) if second else len(opened)
-    if same < min(len(first), len(opened)) - 1:
-        yield (
-            f"of the {len(opened)} tokens of a first turn, the second begins with {same}: a cache is cut there, and "
-            f"{len(opened) - same} tokens and the answer are computed again",
-            "mend the template: what it writes of a message must not depend on what follows",
-        )
+    for before in sample.beginnings:
+        first = sample.ids(sample.text(*before, user(), generate=False) or "")
+        opened = sample.ids(sample.text(*before, user()) or "")
+        second = sample.ids(sample.text(*before, user(), assistant(), user(SECOND)) or "")
+        same = common([opened, second]) if second else len(opened)
+        if same < min(len(first), len(opened)) - 1:
+            yield (
+                f"of the {len(opened)} tokens of a first turn{' with a system prompt' if before else ''}, the second "
+                f"begins with {same}: a cache is cut there, and {len(opened) - same} tokens and the answer are "
+                "computed again",
+                "mend the template: what it writes of a message must not depend on what follows",
+            )
+            return
 
 
 @_check("note")
@@ -358,7 +408,9 @@ def answer_not_prefix(sample: Sample) -> Found:
     yield (
         f"of the {len(ids)} tokens that an answer follows, the next turn begins with {same}: "
         f"{len(ids) - same} tokens and the answer are computed again",
-        "nothing: templates of thinking models do so",
+        "none: templates of models that think do so"
+        if _thinking(sample) is not None
+        else "mend the template: an answer must begin as the generation prompt does",
     )
 
 
@@ -379,18 +431,22 @@ def thinking_dropped(sample: Sample) -> Found:
 def _thinking(sample: Sample) -> bool | None:
     """Whether thinking is kept; None for a model that does not think."""
     start, end = sample.tokenizer.think_start, sample.tokenizer.think_end
-    template = source(sample.tokenizer) or ""
-    if start is None and "reasoning_content" not in template and "thinking" not in template:
+    if start is None and not _reads_thoughts(source(sample.tokenizer) or ""):
         return None
     inside = f"{start}\n{THOUGHT}\n{end}\n\n{ANSWER}" if start is not None else ANSWER
     # As chat sends it, and as it stands in the text of an answer; both at once no program sends.
-    apart = {"content": ANSWER, "reasoning_content": THOUGHT, "thinking": THOUGHT}
+    apart = {"content": ANSWER, **dict.fromkeys(_THOUGHTS, THOUGHT)}
     for form in (apart, {"content": inside}):
         message = {"role": "assistant", **form}
         text = sample.text(user(), message, user(SECOND))
         if text is not None and THOUGHT in text:
             return True
     return False
+
+
+def _reads_thoughts(template: str) -> bool:
+    """Whether a template looks for what was thought in a message, rather than at a switch of such a name."""
+    return any(re.search(rf"""\.{name}\b|\[\s*['"]{name}['"]\s*\]""", template) for name in _THOUGHTS)
 
 
 @_check("note")
@@ -403,16 +459,22 @@ def strips_whitespace(sample: Sample) -> Found:
 @_check("note")
 def tools_unsupported(sample: Sample) -> Found:
     """Results of tools fail, or are left out."""
-    call = {"type": "function", "id": "tide00001", "function": {"name": "tide", "arguments": {"pier": "north"}}}
-    messages: tuple[Message, ...] = (
+    arguments = {"pier": "north"}
+    ways = [_tool_used(arguments), _tool_used(json.dumps(arguments))]  # some templates want them as text
+    texts = [sample.text(*messages) for messages in ways]
+    if not any(texts):
+        yield f"the role tool fails: {sample.why(*ways[0])}", "use a model that knows tools"
+    elif not any(TOOL in (text or "") for text in texts):
+        yield "what a tool said does not come through", "use a model that knows tools"
+
+
+def _tool_used(arguments: Any) -> tuple[Message, ...]:
+    """A conversation in which the model called a tool, and the tool answered."""
+    call = {"type": "function", "id": "tide00001", "function": {"name": "tide", "arguments": arguments}}
+    return (
         user(), {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "name": "tide", "tool_call_id": "tide00001", "content": TOOL},
     )  # fmt: skip
-    text = sample.text(*messages)
-    if text is None:
-        yield f"the role tool fails: {sample.why(*messages)}", "use a model that knows tools"
-    elif TOOL not in text:
-        yield "what a tool said does not come through", "use a model that knows tools"
 
 
 @_check("warning", of_template=False)

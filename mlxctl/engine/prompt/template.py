@@ -71,7 +71,7 @@ def arguments(tokenizer: Any) -> list[Argument]:
 
     try:
         tree = _parsed(template)
-        names = _variables(tree) - _GIVEN - set(tokenizer.special_tokens_map)
+        names = _variables(tree) - _GIVEN - set(tokenizer.special_tokens_map) - _own(tree)
     except (jinja2.TemplateError, RecursionError) as error:
         raise TemplateError(f"the chat template cannot be read: {first_line(error)}") from None
     uses = {name: _Uses(name) for name in names}
@@ -126,6 +126,25 @@ def _variables(tree: Any) -> set[str]:
     from jinja2.meta import find_undeclared_variables
 
     return find_undeclared_variables(tree) - set(tree.environment.globals)
+
+
+def _own(tree: Any) -> set[str]:
+    """Names that a template gives a value before it reads them: Jinja counts them among what may be handed over where
+    that happens in one of several branches."""
+    first: dict[str, str] = {}
+    for name in _names(tree):
+        first.setdefault(name.name, name.ctx)
+    return {name for name, context in first.items() if context != "load"}
+
+
+def _names(node: Any) -> Iterator[Any]:
+    """The names in the order in which a template gets to them."""
+    nodes = _nodes()
+    if isinstance(node, nodes.Name):
+        yield node
+    parts = [node.node, node.target] if isinstance(node, nodes.Assign) else node.iter_child_nodes()
+    for part in parts:
+        yield from _names(part)
 
 
 class _Uses:
