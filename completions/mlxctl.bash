@@ -283,10 +283,11 @@ _mlxctl_flags() {
             --frequency-context-size --logit-bias --ban -m --max-tokens --stop --json-schema --regex --grammar
             --prefill-step-size --max-kv-size --kv-bits --kv-group-size --quantized-kv-start --cache
             --auto-cache --no-auto-cache --cache-max-bytes --format --stats --no-stats --thinking --log-text
-            --no-log-text -p --prompt --messages --param --recursive --image --prompt-cache-file --cache-update
-            --chat-template-config --think --no-think --escapes --allow-special --verbose --dry-run --offline
-            --no-offline --batch --batch-size --as-completed --resume --output --tee -x --extract --extract-last
-            --top-logprobs --fail-on-length --no-fail-on-length --stats-file --no-log --log -h --help'
+            --no-log-text -p --prompt --messages --param --recursive --truncate --image --prompt-cache-file
+            --cache-update --chat-template-config --think --no-think --escapes --allow-special --verbose
+            --dry-run --offline --no-offline --batch --batch-size --as-completed --resume --output --tee -x
+            --extract --extract-last --top-logprobs --fail-on-length --no-fail-on-length --stats-file --no-log
+            --log -h --help'
         ;;
     generate)
         flags='-h --help --model --adapter-path --trust-remote-code --extra-eos-token --quantize-activations -qa
@@ -489,6 +490,9 @@ _mlxctl_flag_value() {
         ;;
     run/--thinking)
         value='words show hide stderr field'
+        ;;
+    run/--truncate)
+        value='words head middle tail'
         ;;
     run/--verbose)
         value='words true false'

@@ -38,8 +38,10 @@ def fill(template: str, given: Given) -> str:
 
 def before_the_question(template: str, given: Given) -> str:
     """The beginning of what `fill` makes, up to the question: the next one may have it too."""
-    head, found, _ = template.partition("{prompt}")
-    return "".join(text if name is None else _value(name, given) for name, text in _parts(head)) if found else ""
+    parts = list(_parts(template))
+    names = [name for name, _ in parts]
+    head = parts[: names.index("prompt")] if "prompt" in names else []
+    return "".join(text if name is None else _value(name, given) for name, text in head)
 
 
 def _parts(template: str) -> Iterator[tuple[str | None, str]]:

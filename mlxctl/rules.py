@@ -129,7 +129,8 @@ def for_prompt(settings: Settings, facts: ModelFacts, prompt_tokens: int) -> Ite
     limit, start = settings.generation.max_tokens, settings.kv.quantized_kv_start
     if facts.context is not None and prompt_tokens >= facts.context and not _is_bounded(settings, facts):
         yield Finding(f"the prompt has {prompt_tokens} tokens, the context of {facts.id} {facts.context}"
-                      + (" (--max-tokens sets a limit of your own and goes on)" if limit is None
+                      + (" (--truncate shortens documents; --max-tokens sets a limit of your own and goes on)"
+                         if limit is None
                          else ": it goes on beyond it, for --max-tokens is given"), fatal=limit is None)  # fmt: skip
     if settings.kv.kv_bits is not None and limit is not None and 0 < limit <= start - prompt_tokens:
         yield Finding(f"kv_bits: nothing will be quantized, the run ends before quantized_kv_start ({start} tokens)")
@@ -143,6 +144,26 @@ def token_limit(settings: Settings, facts: ModelFacts, prompt_tokens: int) -> in
         return -1
     # A cache of a bounded size never has more than the context, and the answer may go on; but not for ever.
     return max(facts.context - prompt_tokens, facts.context // 4 if _is_bounded(settings, facts) else 0)
+
+
+@dataclass(frozen=True)
+class Room:
+    """What the context has room for, in tokens. size: of all. most: of a prompt that is left as it is. wanted: of one
+    that is shortened, so that an answer has its room."""
+
+    size: int
+    most: int
+    wanted: int
+
+
+def room(settings: Settings, facts: ModelFacts) -> Room | None:
+    """What a prompt may take of the context; None where nothing tells how much that is."""
+    size = settings.kv.max_kv_size if _is_bounded(settings, facts) else facts.context
+    if size is None:
+        return None
+    limit = settings.generation.max_tokens
+    asked = min(limit, size // 2) if limit is not None and limit > 0 else None
+    return Room(size, size - (asked or 1), size - (asked or size // 4))
 
 
 def _is_bounded(settings: Settings, facts: ModelFacts) -> bool:
@@ -192,6 +213,8 @@ def _idle_sampler(settings: Settings) -> Iterator[Finding]:
 def _of_a_batch(settings: Settings) -> Iterator[Finding]:
     """What only a batch has."""
     request = settings.request
+    if request.truncate is not None and (settings.cache.name is not None or request.prompt_cache_file is not None):
+        yield Finding("--truncate: a cache holds documents as they are, and nothing of them is left out", fatal=True)
     given = {"--resume": request.resume is not None, "--as-completed": request.as_completed}
     for flag in (flag for flag, is_given in given.items() if is_given and request.batch is None):
         yield Finding(f"{flag}: there is no --batch", fatal=True)

@@ -172,6 +172,9 @@ class Request(Section, frozen=True):
         variable=False, words=True)] = {}  # fmt: skip
     recursive: Annotated[bool, opt("--recursive", "With -f take folders, and patterns such as 'src/**/*.py', too",
         variable=False)] = False  # fmt: skip
+    truncate: Annotated[Literal["head", "middle", "tail"] | None, opt("--truncate", "Leave out the beginning, "
+        "the middle or the end of documents (-f, stdin) that the context has no room for, rather than refuse them",
+        variable=False)] = None  # fmt: skip
     image: Annotated[list[str], opt("--image", "Image for the next placeholder of the prompt", metavar="PATH",
         upstream=True, variable=False)] = []  # fmt: skip
     prompt_cache_file: Annotated[str | None, opt("--prompt-cache-file", "Start from a prompt cache, also one that "

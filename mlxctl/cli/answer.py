@@ -10,6 +10,7 @@ from mlxctl.cli.caching import Caching
 from mlxctl.cli.display import PrefillBar
 from mlxctl.cli.inputs import Ask, Asked
 from mlxctl.cli.kept import Kept
+from mlxctl.cli.shortening import shortened
 from mlxctl.cli.signals import Interrupted, Signals, exit_status
 from mlxctl.cli.streams import divert_prints
 from mlxctl.errors import ExitStatus, MlxctlError, ReaderGone
@@ -39,7 +40,7 @@ def answer(app: App, resolved: Resolved, ask: Ask) -> int:
         if settings.request.dry_run:
             from mlxctl.cli.dry_run import dry_run
 
-            return dry_run(app, resolved, settings, lambda: caching.begin(ask()))
+            return dry_run(app, resolved, settings, ask, caching.begin)
         return session.run(ask)
 
 
@@ -64,7 +65,7 @@ class _Session:
         from mlxctl.engine.engine import Engine
 
         self.engine = engine = Engine.load(self.settings, self.app.say, examine=not self.settings.upstream_rules)
-        asked = self.caching.begin(ask())
+        asked = self.caching.begin(shortened(ask(), self.settings, engine.facts, engine.count, self.app.say))
         prefixes = self.caching.prefixes(engine, asked.messages)
         self.signals.listening = True
         self.writer.start()

@@ -59,6 +59,8 @@ def _settings(settings: Settings, words: Sequence[str]) -> Settings:
         raise UsageError("--batch: the prompts are in its lines; -f, system prompt and prompt template go with each")
     if settings.output.format not in ("text", "jsonl") or request.extract or request.extract_last:
         raise UsageError("--batch writes JSONL, a record a line")
+    if request.truncate is not None:
+        raise UsageError("--batch: --truncate is for one prompt")
     caches = (request.cache_update, request.prompt_cache_file is not None, settings.cache.name is not None)
     if request.dry_run or any(caches):
         raise UsageError("--batch: --dry-run and prompt caches are for one prompt")

@@ -14,8 +14,9 @@ from mlxctl.errors import MlxctlError, UsageError
 _LEFT_OUT = {"request.prompt", "request.messages", "request.prompt_cache_file", "request.cache_update",
              "request.verbose", "request.dry_run", "request.fail_on_length", "request.escapes",
              "request.batch", "request.batch_size", "request.as_completed", "request.resume",
-             "request.param", "request.recursive", "request.output", "request.tee", "request.extract",
-             "request.extract_last", "request.top_logprobs", "prompt.template", "output.format"}  # fmt: skip
+             "request.param", "request.recursive", "request.truncate", "request.output", "request.tee",
+             "request.extract", "request.extract_last", "request.top_logprobs", "prompt.template",
+             "output.format"}  # fmt: skip
 _ROWS = [row for row in options.options() if row.key not in _LEFT_OUT and row.section != "cache"]
 _SESSION = [
     GroupedOption(["--session"], group="Session", metavar="SESSION", help="Go on with the conversation of this name, "

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlxctl import documents, filling
@@ -20,14 +20,22 @@ _NOTHING_TO_KEEP = "give a system prompt, -f FILE or text after the name of the 
 _DEEPEST = 64  # lists and objects in a message that lie in each other: templates recurse
 
 
+def _as_it_is(texts: Sequence[str]) -> "Asked":
+    raise AssertionError("there are no documents")
+
+
 @dataclass(frozen=True)
 class Asked:
     """What the model is asked. shared: the beginning of the last text that the next question may have too; None where
-    nobody shall look for it. pieces: what the last text is made of."""
+    nobody shall look for it. pieces: what the last text is made of. documents: files and stdin, which `remade` takes
+    other texts for.
+    """
 
     messages: list[Message]
     shared: str | None = None
     pieces: tuple[Piece, ...] = ()
+    documents: tuple[Piece, ...] = ()
+    remade: "Callable[[Sequence[str]], Asked]" = _as_it_is
 
 
 Ask = Callable[[], Asked]  # makes the messages, once the model is there: a pipe may fill while it loads
@@ -126,6 +134,17 @@ def beginning(parts: Parts, app: App) -> Asked:
 
 
 def _asked(parts: Parts, piped: str) -> Asked:
+    """What is asked, and how to ask it with other documents."""
+
+    def remade(texts: Sequence[str]) -> Asked:
+        files = [file._replace(text=text) for file, text in zip(parts.files, texts, strict=False)]
+        return _made(replace(parts, files=files), texts[-1] if piped else "")
+
+    documents = (*parts.files, *([Piece("stdin", piped)] if piped else []))
+    return replace(_made(parts, piped), documents=documents, remade=remade)
+
+
+def _made(parts: Parts, piped: str) -> Asked:
     if parts.template is not None:
         return _filled(parts, parts.template, piped)
     first = [file.text for file in parts.files] + [piped]

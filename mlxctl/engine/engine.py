@@ -152,6 +152,10 @@ class Engine:
         """What the model is handed, as text and token ids. Raises TemplateError, UsageError."""
         return prompt.render(self.tokenizer, messages, settings or self.settings)
 
+    def count(self, messages: Sequence[Message]) -> int:
+        """The tokens of a prompt. Raises TemplateError, UsageError."""
+        return len(self.render(messages).ids)
+
     def unread(self, settings: Settings) -> list[str]:
         """Which arguments the chat template is given and does not read, in words."""
         return prompt.unread_notices(self.tokenizer, settings)

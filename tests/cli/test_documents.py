@@ -95,6 +95,7 @@ def test_template(rendered: Callable[..., Any], mlxctl: Program) -> None:
     text, _ = rendered("--prompt-template", template, "-f", "a.txt", "-f", "b.txt", "--param", "lang={stdin}", "Why?",
                        input="piped")  # fmt: skip
     assert text == "In {stdin}: A {prompt} {{x}} {} A {prompt} {{x}}\n\nB\npiped|Why?|Why?"
+    assert rendered("--prompt-template", "{{prompt}} { prompt }", "Why?")[0] == "{prompt} Why?"
 
 
 def test_template_in_a_profile(rendered: Callable[..., Any], mlxctl: Program) -> None:

@@ -57,7 +57,8 @@ def test_the_walk(demo_env: dict[str, str], tmp_path: Path) -> None:
     editor.chmod(0o755)
     fresh = tmp_path / "fresh"
     fresh.mkdir()
-    env = {**demo_env, "EDITOR": str(editor), "PATH": f"{BIN}:{demo_env['PATH']}", "MLXCTL_MAX_TOKENS": "20", "MLXCTL_SEED": "1"}
+    env = {**demo_env, "EDITOR": str(editor), "PATH": f"{BIN}:{demo_env['PATH']}"}
+    env |= {"MLXCTL_MAX_TOKENS": "20", "MLXCTL_SEED": "1"}
     done = subprocess.run(["bash", "-euc", walk], env=env, cwd=fresh, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     written, *shown, answer = done.stdout.strip().splitlines()

@@ -8,7 +8,7 @@ from mlxctl.cli import run
 from mlxctl.cli.app import App
 from mlxctl.cli.options import TableCommand, parameters, profile_option, unset_option
 
-_ROWS = [row for row in run.ROWS if row.key not in ("cache.name", "request.prompt_cache_file")]
+_ROWS = [row for row in run.ROWS if row.key not in ("cache.name", "request.prompt_cache_file", "request.truncate")]
 
 
 @click.command(cls=TableCommand, params=[profile_option(), unset_option(), *parameters(_ROWS)])

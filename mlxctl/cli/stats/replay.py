@@ -11,6 +11,7 @@ from mlxctl.cli import inputs
 from mlxctl.cli.app import App
 from mlxctl.cli.display import PrefillBar
 from mlxctl.cli.options import GroupedOption, TableCommand, flags, parameters
+from mlxctl.cli.shortening import shortened
 from mlxctl.cli.signals import Interrupted, Signals
 from mlxctl.cli.stats.show import get
 from mlxctl.cli.streams import divert_prints
@@ -57,6 +58,11 @@ def command(app: App, /, id: int, words: tuple[str, ...], form: str, **params: A
     return ExitStatus.OK if outcome.same else ExitStatus.DIFFERS
 
 
+def _again(app: App, engine: "Engine", settings: Settings, parts: inputs.Parts) -> list[Message]:
+    """The messages of words that are given again, shortened as they were."""
+    return shortened(inputs.finish(parts, app), settings, engine.facts, engine.count, app.say).messages
+
+
 def _run(app: App, record: Record, settings: Settings, parts: inputs.Parts | None) -> Outcome:
     from mlxctl.engine.engine import Engine
 
@@ -67,7 +73,7 @@ def _run(app: App, record: Record, settings: Settings, parts: inputs.Parts | Non
         engine = Engine.load(settings, app.say)
         for text in again.changes(record, engine.fingerprint, engine.versions, engine.device):
             app.say(text)
-        messages = (inputs.finish(parts, app).messages if parts is not None else again.messages_of(record)) or []
+        messages = (_again(app, engine, settings, parts) if parts is not None else again.messages_of(record)) or []
         if not settings.request.image:
             again.require_same_prompt(record, engine.render(messages).ids)
         signals.listening = True
