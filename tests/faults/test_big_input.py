@@ -38,6 +38,9 @@ SCRIPTS = {
     "yes | head -c 2000 | mlxctl run --model $MODEL - | head -1": 0,
     "mlxctl run --model $MODEL hi --format json | tr , '\\n' | grep -c finish_reason": 0,
     "seq 3 | mlxctl run --model $MODEL --batch - | wc -l | grep -q 3": 0,
+    "seq 30 | mlxctl run --model $MODEL --batch - | head -1 | grep -q '\"id\"'": 0,
+    "mlxctl run --model $ENDLESS -m 1500 --format jsonl hi | (sleep 4; cat) | tail -1 | grep -c '\"event\":\"done\"'": 0,
+    "seq 40 | mlxctl run --model $ENDLESS -m 200 --batch - --as-completed | (sleep 5; cat) | wc -l | grep -q 40": 0,
     "mlxctl run --model $MODEL hi >&- ; test $? = 2": 0,
     "for i in 1 2 3 4 5 6 7 8; do mlxctl run --model $MODEL hi > out$i & done; wait; cat out? | grep -c Hello": 0,
 }
@@ -46,7 +49,7 @@ SCRIPTS = {
 @pytest.mark.parametrize("script", list(SCRIPTS))
 def test_in_a_shell(script: str, mlxctl: Program, tiny: Tiny) -> None:
     path = f"{mlxctl.path.rpartition('/')[0]}:{mlxctl.env['PATH']}"
-    env = {**mlxctl.env, "MODEL": tiny("stopper"), "PATH": path}
+    env = {**mlxctl.env, "MODEL": tiny("stopper"), "ENDLESS": tiny("llama"), "PATH": path}
     command = ["bash", "-c", script]
     done = subprocess.run(command, env=env, cwd=mlxctl.cwd, capture_output=True, check=False, timeout=120)
     assert done.returncode == SCRIPTS[script], done.stderr
