@@ -15,7 +15,7 @@ from mlxctl.cli.options import GroupedOption, TableCommand, parameters, profile_
 from mlxctl.cli.run import settle
 from mlxctl.cli.streams import divert_prints
 from mlxctl.cli.table import table
-from mlxctl.cli.template_view import as_findings, as_source, on_screen, side_by_side
+from mlxctl.cli.template_view import as_findings, as_source, on_screen, paired, side_by_side
 from mlxctl.errors import ExitStatus, UsageError
 from mlxctl.events import Message
 from mlxctl.output.json import encode
@@ -52,10 +52,16 @@ _SHOW = [
 
 @dataclass(frozen=True)
 class Shown:
-    """What is to be shown: parts by name, and the arguments of the other rendering."""
+    """What is to be shown: parts by name, the arguments of the other rendering, and whether a person looks at it."""
 
     parts: list[str]
     other: dict[str, Any]
+    drawn: bool
+
+    @property
+    def renders(self) -> bool:
+        """Whether any of it is a prompt."""
+        return bool({"prompt", "tokens", "diff"} & {*self.parts})
 
 
 @click.command(cls=TableCommand, params=[*_SHOW, profile_option(), unset_option(), *parameters(_ROWS)])
@@ -68,13 +74,16 @@ def command(app: App, /, words: tuple[str, ...], tokens: bool, raw: bool, diff: 
     Only the tokenizer is loaded. Without a prompt a sample question is shown.
     """
     asked = {"tokens": tokens, "source": raw, "diff": bool(diff), "arguments": arguments, "findings": lint or strict}
-    shown = Shown([name for name, wanted in asked.items() if wanted] or ["prompt"], dict(map(_argument, diff)))
+    parts = [name for name, wanted in asked.items() if wanted] or ["prompt"]
+    shown = Shown(parts, dict(map(_argument, diff)), drawn=form == "text")
     if form == "text" and len(shown.parts) > 1:
         raise UsageError("--tokens, --raw, --diff, --arguments and --lint: one at a time, or all with --format json")
     settings = settle(app, **params).settings
-    if shown.parts == ["findings"] and (words or turns is not None):
-        raise UsageError("--lint looks at conversations of its own: it takes no prompt and no --turns")
-    messages = _messages(app, settings, words, turns)
+    request = settings.request
+    given = words or turns is not None or request.prompt is not None or request.messages is not None
+    if given and not shown.renders:
+        raise UsageError("--lint, --raw and --arguments look at the template alone: no prompt, messages or --turns")
+    messages = _messages(app, settings, words, turns) if shown.renders else []
     divert_prints()
     report = _report(app, settings, messages, shown)
     if form == "json":
@@ -135,29 +144,38 @@ def _report(app: App, settings: Settings, messages: list[Message], shown: Shown)
     given = sum(len(message["content"]) for message in messages)
 
     def work() -> dict[str, Any]:
-        tokenizer = source.tokenizer
-        report: dict[str, Any] = {}
-        if {"prompt", "tokens", "diff"} & {*shown.parts}:
-            rendered = prompt.render(tokenizer, messages, settings)
-            report |= {"prompt": rendered.text, "prompt_tokens": len(rendered.ids),
-                       "notices": [*prompt.notices(tokenizer, rendered, settings)]}  # fmt: skip
-            if "tokens" in shown.parts:
-                report["tokens"] = prompt.pieces(tokenizer, rendered.ids)
-        if "source" in shown.parts:
-            report["source"] = prompt.source(tokenizer)
-        if "diff" in shown.parts:
-            changed = prompt.render(tokenizer, messages, other)
-            report["notices"] += prompt.notices(tokenizer, changed, other)
-            report["diff"] = {"arguments": shown.other, "prompt": changed.text, "prompt_tokens": len(changed.ids)}
-        if "arguments" in shown.parts:
-            report["arguments"] = prompt.arguments(tokenizer)
-        if "findings" in shown.parts:
-            report["findings"] = prompt.lint(tokenizer, settings, source.path)
-        return report
+        """The parts of the template alone, after those of a prompt."""
+        alone: dict[str, Callable[[], Any]] = {
+            "source": lambda: prompt.source(source.tokenizer),
+            "arguments": lambda: prompt.arguments(source.tokenizer),
+            "findings": lambda: prompt.lint(source.tokenizer, settings, source.path),
+        }
+        rendered = _rendered(source.tokenizer, messages, settings, other, shown) if shown.renders else {}
+        return rendered | {part: alone[part]() for part in shown.parts if part in alone}
 
     found: dict[str, Any] = prompt.confined(work, settings.model_id, dict[str, Any], given)
     model = {"id": source.id, "path": str(source.path), "revision": source.revision}
     return {"schema": "mlxctl.template/1", "model": model, "template": prompt.template_hash(source.tokenizer), **found}
+
+
+def _rendered(
+    tokenizer: Any, messages: list[Message], settings: Settings, other: Settings, shown: Shown
+) -> dict[str, Any]:
+    """The parts of a prompt."""
+    from mlxctl.engine import prompt
+
+    rendered = prompt.render(tokenizer, messages, settings)
+    report: dict[str, Any] = {"prompt": rendered.text, "prompt_tokens": len(rendered.ids),
+                              "notices": [*prompt.notices(tokenizer, rendered, settings)]}  # fmt: skip
+    if "tokens" in shown.parts:
+        report["tokens"] = prompt.pieces(tokenizer, rendered.ids)
+    if "diff" in shown.parts:
+        changed = prompt.render(tokenizer, messages, other)
+        report["notices"] += prompt.notices(tokenizer, changed, other)
+        report["diff"] = {"arguments": shown.other, "prompt": changed.text, "prompt_tokens": len(changed.ids)}
+        if shown.drawn:
+            report["rows"] = [*paired(rendered.text, changed.text)]
+    return report
 
 
 def _with(settings: Settings, arguments: dict[str, Any]) -> Settings:
@@ -174,21 +192,31 @@ def _prompt(app: App, report: dict[str, Any]) -> str:
 
 def _tokens(app: App, report: dict[str, Any]) -> str:
     rows = (
-        (str(place), str(token["id"]), token["piece"], encode(token["text"]), "special" if token["special"] else "")
+        (
+            str(place),
+            str(token["id"]),
+            _piece(token["piece"]),
+            encode(token["text"]),
+            "special" if token["special"] else "",
+        )
         for place, token in enumerate(report["tokens"])
     )
     return table(app, ("#", "id", "piece", "text", ""), rows)
 
 
+def _piece(piece: str) -> str:
+    return piece if piece.isprintable() else json.dumps(piece)
+
+
 def _source(app: App, report: dict[str, Any]) -> str:
     if report["source"] is None:
-        raise UsageError(f"{report['model']['id']} has no chat template in Jinja")
+        raise UsageError(f"{report['model']['id']} has no chat template in Jinja, or several and none is the default")
     return as_source(app, report["source"])
 
 
 def _diff(app: App, report: dict[str, Any]) -> str:
     other = report["diff"]
-    return side_by_side(app, report["prompt"], other["prompt"], encode(other["arguments"]))
+    return side_by_side(app, report["rows"], encode(other["arguments"]))
 
 
 def _arguments(app: App, report: dict[str, Any]) -> str:

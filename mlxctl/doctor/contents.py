@@ -85,11 +85,13 @@ def model(patient: Patient) -> Iterator[Found]:
         yield warning(f"{settings.model_id} is not here; {then}", "mlxctl run --model … names another")
         return
     files = sorted(folder.glob("model*.safetensors"))  # what mlx-lm loads; some keep another copy beside them
-    size = sum(file.stat().st_size for file in files)
-    yield from _weights(settings.model_id, files)
+    size = sum(file.stat().st_size for file in files if file.exists())
+    wrong = list(_weights(settings.model_id, folder, files))
+    yield from wrong
     yield from _fits(settings.model_id, size)
     source = open_source(settings, lambda text: None)
-    yield ok(f"{settings.model_id}: {paths.short(folder)}, {texts.size(size)}{_context(source.facts)}")
+    if not wrong:
+        yield ok(f"{settings.model_id}: {paths.short(folder)}, {texts.size(size)}{_context(source.facts)}")
     findings = prompt.confined(
         lambda: prompt.lint(source.tokenizer, settings, source.path), settings.model_id, list[prompt.Finding]
     )
@@ -100,14 +102,17 @@ def model(patient: Patient) -> Iterator[Found]:
             yield warning(f"{finding.code}: {finding.evidence}", finding.mend)
 
 
-def _weights(name: str, files: Sequence[Path]) -> Iterator[Found]:
-    """Whether they are there and whole, as far as their headers tell."""
-    from mlxctl.engine.health import is_whole
+def _weights(name: str, folder: Path, files: Sequence[Path]) -> Iterator[Found]:
+    """Whether they are there and whole, as far as their headers and the index of their parts tell."""
+    from mlxctl.engine.health import is_whole, missing_parts
 
     if not files:
         yield fail(
             f"{name} has no weights (model*.safetensors)", "fetch the model again, or name another", ExitStatus.MODEL
         )
+    elif missing := missing_parts(folder):
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        yield fail(f"{name} lacks {missing[0]}{more}, which its index names", "fetch the model again", ExitStatus.MODEL)
     for file in files:
         if not is_whole(file):
             yield fail(

@@ -1,6 +1,7 @@
 """Whether the backend computes, how much memory it may use, and which BLAS it computes with."""
 
 import ctypes.util
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,16 @@ def is_whole(file: Path) -> bool:
             return True
     except (SafetensorError, OSError):
         return False
+
+
+def missing_parts(folder: Path) -> list[str]:
+    """The files of weights that a model's index names and that are not there."""
+    try:
+        index = json.loads((folder / "model.safetensors.index.json").read_text(encoding="utf-8"))
+        parts = {str(name) for name in index["weight_map"].values()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return []  # no index, or one that the library does not read either
+    return sorted(part for part in parts if not (folder / part).is_file())
 
 
 def loaded_blas() -> list[str]:

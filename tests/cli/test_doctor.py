@@ -104,6 +104,21 @@ def test_weights_that_are_missing_or_cut(mlxctl: Program, tiny: Tiny, tmp_path: 
     assert done.code == 3 and "has no weights" in found(done)["model"][0]["found"]
 
 
+def test_a_part_that_is_missing(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+    """Which the index names, or a link that leads nowhere."""
+    shutil.copytree(tiny("llama"), tmp_path / "model")
+    (file,) = (tmp_path / "model").glob("*.safetensors")
+    parts = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
+    file.rename(tmp_path / "model" / parts[0])
+    index = {"weight_map": {"a": parts[0], "b": parts[1]}}
+    (tmp_path / "model" / "model.safetensors.index.json").write_text(json.dumps(index))
+    done = mlxctl("doctor", "--model", str(tmp_path / "model"), "--format", "json")
+    assert done.code == 3 and f"lacks {parts[1]}" in found(done)["model"][0]["found"]
+    (tmp_path / "model" / parts[1]).symlink_to("/nowhere/at/all")
+    done = mlxctl("doctor", "--model", str(tmp_path / "model"), "--format", "json")
+    assert done.code == 3 and all(row["state"] == "fail" and row["mend"] for row in found(done)["model"])
+
+
 def test_folders_where_nothing_can_be_made(doctor: Any) -> None:
     """Rights alone do not tell, as for the superuser below /proc."""
     for name in ("STATE", "CACHE", "CONFIG", "DATA"):

@@ -1,6 +1,8 @@
 """`mlxctl inspect-template`: the prompt exactly, its parts, and what is wrong with the template."""
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -199,3 +201,86 @@ def test_an_argument_that_the_template_needs(mlxctl: Program, tiny: Tiny, tmp_pa
     model = str(template_corpus.build(case, Path(tiny("llama")), tmp_path))
     done = mlxctl("inspect-template", "--model", model, "--lint")
     assert '--chat-template-config \'{"max_len"' in done.out, done.out
+
+
+@pytest.fixture
+def written(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> Callable[..., Any]:
+    """Runs it on a model of this template."""
+
+    def one(template: str, *args: str, tokens: tuple[str, ...] = (), **kwargs: Any) -> Any:
+        case = template_corpus.Case("written", template, {"tokens": [*tokens], "eos": "<|endoftext|>"})
+        model = str(template_corpus.build(case, Path(tiny("llama")), tmp_path))
+        return mlxctl("inspect-template", "--model", model, *args, **kwargs)
+
+    return one
+
+
+SHOWS_X = "{% for m in messages %}{{ m.content }}{{ x }}\n{% endfor %}"
+
+
+def test_a_value_in_square_brackets(written: Any) -> None:
+    """A heading is text, not markup."""
+    done = written(SHOWS_X, "--diff", "x=[/b]", "hi")
+    assert done.code == 0 and 'with {"x":"[/b]"}' in done.out and "hi[/b]" in done.out, done.err
+
+
+def test_blanks_that_differ_are_seen(written: Any) -> None:
+    done = written(SHOWS_X, "--diff", 'x=" \\t"', "hi")
+    assert done.code == 0 and '"hi"' in done.out and '"hi \\t"' in done.out, done
+
+
+def test_a_difference_of_many_lines_alike_ends(written: Any) -> None:
+    """Comparing them may take for ever, and does not."""
+    template = "{{ messages[0].content }}{% for i in range(9000) %}{{ x if i % 2 else '' }}a\n{% endfor %}"
+    done = written(template, "--diff", "x=b", "hi", timeout=60)
+    assert done.code in (0, 5) and "Traceback" not in done.err, done.err
+
+
+def test_stdin_is_nobodys_prompt_there(mlxctl: Program, tiny: Tiny) -> None:
+    """What looks at the template alone leaves stdin to the loop around it, whatever is in it."""
+    for flag in ("--lint", "--raw", "--arguments"):
+        done = mlxctl("inspect-template", "--model", tiny("moe"), flag, input=b"\xff\n")
+        assert (done.code, done.err) == (0, "") or flag == "--arguments", done
+    script = f"printf 'a\\nb\\n' | while read m; do {mlxctl.path} inspect-template --model {tiny('moe')} --raw; done"
+    done = subprocess.run(["bash", "-c", script], env=mlxctl.env, capture_output=True, text=True, check=True)
+    assert done.stdout.count("add_generation_prompt") >= 2
+    assert mlxctl("inspect-template", "--model", tiny("moe"), "--lint", "-p", "hi").code == 2
+
+
+def test_a_token_is_a_line(written: Any) -> None:
+    """Whatever its name is."""
+    done = written("<|a\nb|>{{ messages[0].content }}", "--tokens", "hi", tokens=("<|a\nb|>",))
+    assert done.code == 0
+    assert '"<|a\\nb|>"' in done.out.splitlines()[1]
+
+
+def test_many_tokens(mlxctl: Program, tiny: Tiny) -> None:
+    """A table of ten thousands of them is there at once."""
+    done = mlxctl("inspect-template", "--model", tiny("moe"), "--turns", "1000", "--tokens", timeout=40)
+    assert done.code == 0 and len(done.out.splitlines()) > 10_000
+
+
+def test_several_templates_and_no_default(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+    """The library renders with none of them, and so none is shown."""
+    folder = tmp_path / "several"
+    shutil.copytree(tiny("llama"), folder)
+    about = json.loads((folder / "tokenizer_config.json").read_text())
+    about["chat_template"] = [{"name": name, "template": "{{ x }}"} for name in ("rag", "tool_use")]
+    (folder / "tokenizer_config.json").write_text(json.dumps(about))
+    (folder / "chat_template.jinja").unlink(missing_ok=True)
+    done = mlxctl("inspect-template", "--model", str(folder), "--raw")
+    assert (done.code, done.out) == (2, "") and "none is the default" in done.err
+    assert "template-fails" in mlxctl("inspect-template", "--model", str(folder), "--lint").out
+
+
+@pytest.mark.parametrize("template", ["{# \ud800 #}{{ messages }}", "{{ x | default(" + "9" * 5000 + ") }}"])
+def test_templates_that_nobody_can_read(template: str, mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+    folder = tmp_path / "odd"
+    shutil.copytree(tiny("llama"), folder)
+    about = json.loads((folder / "tokenizer_config.json").read_text())
+    about["chat_template"] = template
+    (folder / "tokenizer_config.json").write_text(json.dumps(about))
+    (folder / "chat_template.jinja").unlink(missing_ok=True)
+    for flag in ("--raw", "--arguments", "--lint"):
+        done = mlxctl("inspect-template", "--model", str(folder), flag)
+        assert done.code in (0, 5) and "Traceback" not in done.err and "fault of mlxctl" not in done.err, done

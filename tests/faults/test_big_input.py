@@ -39,7 +39,7 @@ SCRIPTS = {
     "mlxctl run --model $MODEL hi --format json | tr , '\\n' | grep -c finish_reason": 0,
     "seq 3 | mlxctl run --model $MODEL --batch - | wc -l | grep -q 3": 0,
     "seq 30 | mlxctl run --model $MODEL --batch - | head -1 | grep -q '\"id\"'": 0,
-    "mlxctl run --model $ENDLESS -m999 --format jsonl hi | (sleep 4; cat) | tail -1 | grep -c '\"event\":\"done\"'": 0,
+    'mlxctl run --model $ENDLESS -m999 --format jsonl hi | (sleep 4; cat) | tail -1 | grep -c \'"event":"done"\'': 0,
     "seq 40 | mlxctl run --model $ENDLESS -m 200 --batch - --as-completed | (sleep 5; cat) | wc -l | grep -q 40": 0,
     "mlxctl run --model $MODEL hi >&- ; test $? = 2": 0,
     "for i in 1 2 3 4 5 6 7 8; do mlxctl run --model $MODEL hi > out$i & done; wait; cat out? | grep -c Hello": 0,

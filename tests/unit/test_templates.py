@@ -46,7 +46,7 @@ def test_size_of_the_corpus() -> None:
     assert len(CASES) >= 25
     assert sum(not case.head["expects"] for case in CASES) >= 8
     planted = {code for case in CASES for code in case.head["expects"]}
-    assert set(prompt.codes()) - planted == {"no-template"}  # which has a test of its own
+    assert set(prompt.codes()) - planted == {"no-template", "not-checked"}  # which have tests of their own
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -73,6 +73,30 @@ def test_no_template(tiny: Callable[[str], str]) -> None:
     source = open_source(settings, lambda text: None)
     assert [finding.code for finding in prompt.lint(source.tokenizer, settings, source.path)] == ["no-template"]
     assert prompt.arguments(source.tokenizer) == []
+
+
+def test_a_check_that_stumbles(opened: Callable[[Case], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are made all the same, and it is told."""
+    (case,) = [case for case in CASES if case.name == "chatml-eos"]
+    source, settings = opened(case)
+
+    def broken(*args: Any, **kwargs: Any) -> str:
+        raise KeyError("oddity")
+
+    monkeypatch.setattr(source.tokenizer._tokenizer, "decode", broken)
+    found = {finding.code: finding for finding in prompt.lint(source.tokenizer, settings, source.path)}
+    assert {"end-token-not-eos", "not-checked"} <= set(found)
+    assert found["not-checked"].evidence == "changes-text: KeyError: 'oddity'"
+
+
+def test_findings_are_short(opened: Callable[[Case], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a template writes where something is looked for."""
+    (case,) = [case for case in CASES if case.name == "plain-no-end"]
+    source, settings = opened(case)
+    template = case.template.replace("{%- endfor", "{{- 'H' * 90000 -}}{%- endfor", 1)
+    monkeypatch.setattr(source.tokenizer._tokenizer, "chat_template", template)
+    found = prompt.lint(source.tokenizer, settings, source.path)
+    assert found and all(len(one.evidence) <= 400 and len(one.mend) <= 400 for one in found)
 
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)

@@ -63,7 +63,7 @@ class Confined:
             else:
                 os.environ["TOKENIZERS_PARALLELISM"] = before
         if self._child == 0:
-            _compute(work, writer, self._seconds, _MORE_MEMORY + _BYTES * given)
+            _compute(work, what, writer, self._seconds, _MORE_MEMORY + _BYTES * given)
         os.close(writer)
 
     def result(self, kind: type[Any]) -> Any:
@@ -142,7 +142,7 @@ def render_confined(
     return rendered
 
 
-def _compute(work: Callable[[], Any], writer: int, seconds: float, memory: int) -> None:
+def _compute(work: Callable[[], Any], what: str, writer: int, seconds: float, memory: int) -> None:
     """The child's life. Whatever happens in it, it does not go on as a second parent."""
     try:
         gc.disable()  # it would touch, and so copy, every page that the two share
@@ -153,14 +153,14 @@ def _compute(work: Callable[[], Any], writer: int, seconds: float, memory: int) 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         _limit(int(seconds) + 1, memory)
-        data = _outcome(work)
+        data = _outcome(work, what)
         while data:
             data = data[os.write(writer, data) :]
     finally:
         os._exit(0)
 
 
-def _outcome(work: Callable[[], Any]) -> bytes:
+def _outcome(work: Callable[[], Any], what: str) -> bytes:
     """What came of the work, or the fault that ended it, as the parent reads it."""
     try:
         return msgspec.json.encode(_Answer(msgspec.Raw(msgspec.json.encode(work()))))
@@ -169,7 +169,9 @@ def _outcome(work: Callable[[], Any]) -> bytes:
     except MemoryError:
         return _fault(ResourceError.exit_status, "", None)
     except BaseException as error:
-        return _fault(ExitStatus.FAULT, f"{type(error).__name__}: {first_line(ValueError(str(error)))}", None)
+        # What is computed here is the template's and the tokenizer's, and so is what is wrong with it.
+        why = f"{type(error).__name__}: {first_line(ValueError(str(error)))}"
+        return _fault(TemplateError.exit_status, f"the chat template of {what} cannot be looked at: {why}", None)
 
 
 def _fault(status: int, message: str, hint: str | None) -> bytes:

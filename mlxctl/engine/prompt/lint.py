@@ -7,7 +7,7 @@ what comes out for a small conversation, not at the template's source.
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ _LOOKS_SPECIAL = re.compile(  # as the families spell them; XML of the text's ow
     r"|<(?:bos|eos|pad|unk|sop|eop)>|<[A-Z][A-Z_]{1,30}_TOKEN>|\[(?:gMASK|sMASK|MASK|CLS|SEP)\]"
 )
 _THOUGHTS = "reasoning_content", "thinking"  # where messages carry what was thought, by the names that templates read
+_LINE, _STOP = 400, 20  # most characters of a finding's text, and of a stop text that is proposed
 _ODD_TEXT = 'Don\'t  fold  this :  café, naïve\n\n\t漢字 🙂 ﬁ "x" . y'
 
 QUESTION, ANSWER, SECOND = "When does ferry seven leave?", "Ferry seven leaves at nine.", "And from which pier?"
@@ -59,7 +60,7 @@ def lint(tokenizer: Any, settings: Settings, folder: Path | None = None) -> list
     """
     sample = Sample(tokenizer, settings, folder)
     found = [
-        Finding(code, severity, evidence, mend)
+        Finding(code, severity, _short(evidence), _short(mend))
         for code, (severity, of_template, check) in _CHECKS.items()
         if not of_template or sample.renders
         for evidence, mend in _guarded(check, sample)
@@ -74,8 +75,14 @@ def _guarded(check: Check, sample: "Sample") -> list[tuple[str, str]]:
         return list(check(sample))
     except (MlxctlError, MemoryError):
         raise
-    except Exception:  # tokenizers and templates raise anything
+    except Exception as error:  # tokenizers and templates raise anything
+        sample.stumbles.append(f"{check.__name__.replace('_', '-')}: {type(error).__name__}: {first_line(error)}")
         return []
+
+
+def _short(text: str) -> str:
+    """A text of a line and no more: a template may write a hundred thousand characters where a token is looked for."""
+    return text if len(text) <= _LINE else f"{text[: _LINE - 60]} ... {text[-40:]}"
 
 
 @contextmanager
@@ -131,6 +138,7 @@ class Sample:
         self.settings = settings
         self.folder = folder
         self.faults: dict[str, str] = {}
+        self.stumbles: list[str] = []  # of checks that could not be made
         self._rendered: dict[str, str | None] = {}
 
     @cached_property
@@ -184,6 +192,13 @@ class Sample:
         return [tail for tail in tails if tail]
 
     @cached_property
+    def long(self) -> str:
+        """A conversation of five questions as the template writes it; "" where that fails."""
+        said = [message for number in range(4) for message in (user(_numbered(QUESTION, number)),
+                                                               assistant(_numbered(ANSWER, number)))]  # fmt: skip
+        return self.text(*said, user(SECOND)) or ""
+
+    @cached_property
     def eos_by_file(self) -> dict[str, set[int]]:
         """Who says which tokens end an answer; those that say nothing are left out."""
         found = {"the tokenizer": {id for id in (self.tokenizer.eos_token_id,) if id is not None}}
@@ -193,7 +208,19 @@ class Sample:
 
     def named(self, ids: Sequence[int] | set[int]) -> str:
         """Tokens as a person reads them."""
-        return ", ".join(f"{self.tokenizer.convert_ids_to_tokens(id) or 'no token'} ({id})" for id in sorted(ids))
+        return ", ".join(f"{self.piece(id) or 'no token'} ({id})" for id in sorted(ids))
+
+    def piece(self, id: int) -> str | None:
+        """A token of the vocabulary; None for an id that is none of it."""
+        try:
+            piece: str | None = self.tokenizer.convert_ids_to_tokens(id)
+        except OverflowError:  # beyond what the tokenizer counts with
+            return None
+        return piece if piece is None or piece.isprintable() else json.dumps(piece)
+
+
+def _numbered(text: str, number: int) -> str:
+    return f"{number}. {text}"
 
 
 def user(text: str = QUESTION) -> Message:
@@ -239,11 +266,18 @@ def _closing(sample: Sample, tail: str) -> list[str]:
     return names
 
 
+def _ends(sample: Sample) -> list[str]:
+    """The special tokens that close an answer: those after the last of a conversation, but of what one that more
+    follows begins with, too, no others."""
+    closings = [closing for tail in sample.endings if (closing := _closing(sample, tail))]
+    alike = closings[0][: common(closings)] if closings else []
+    return alike or [name for closing in closings[:1] for name in closing]
+
+
 @_check("error")
 def end_token_not_eos(sample: Sample) -> Found:
     """The token that ends a turn of the assistant does not end an answer: the model runs on past its turn."""
-    closings = [closing for tail in sample.endings if (closing := _closing(sample, tail))]
-    ends = [name for closing in closings for name in closing]
+    ends = _ends(sample)
     if ends and all(sample.special[name] not in sample.tokenizer.eos_token_ids for name in ends):
         yield (
             f"an answer ends with {ends[0]}, which is none of the end tokens: "
@@ -258,7 +292,7 @@ def no_end_token(sample: Sample) -> Found:
     """The template writes no token at the end of an answer: the model may not know when to stop."""
     stopped = any(stop in sample.endings[-1] for stop in sample.settings.generation.stop) if sample.endings else True
     if not stopped and not any(map(sample.first_special, sample.endings)):
-        stop = sample.endings[-1].strip(" ") or "\n"
+        stop = sample.endings[-1].strip(" ")[:_STOP] or "\n"
         yield (
             f"after an answer the template writes {json.dumps(sample.endings[-1], ensure_ascii=False)}, and no token",
             f"stop = [{json.dumps(stop, ensure_ascii=False)}] under [generation] of a profile, or --stop",
@@ -277,11 +311,12 @@ def _always_opens(sample: Sample) -> bool:
 def no_generation_prompt(sample: Sample) -> Found:
     """The template does not open the assistant's turn, though turns have a heading."""
     asked, open_ = sample.text(user(), generate=False) or "", sample.text(user()) or ""
-    whole = sample.text(user(), assistant(), generate=False) or ""
-    if asked != open_ or not whole.startswith(asked):
+    before, found, _ = (sample.text(user(), assistant(), generate=False) or "").partition(ANSWER)
+    after, between = asked.rpartition(QUESTION)[2], before.rpartition(QUESTION)[2]
+    if asked != open_ or not found or QUESTION not in asked or (between.startswith(after) and _always_opens(sample)):
         return
-    heading = whole[len(asked) :].partition(ANSWER)[0]
-    if heading.strip() and not _always_opens(sample):
+    heading = between[common([after, between]) :]
+    if heading.strip():
         yield (
             f"add_generation_prompt changes nothing, and an answer begins with {json.dumps(heading)}",
             "mend the template: {% if add_generation_prompt %} must write that heading",
@@ -291,9 +326,12 @@ def no_generation_prompt(sample: Sample) -> Found:
 @_check("error")
 def system_dropped(sample: Sample) -> Found:
     """A system prompt is left out without a word."""
-    text = sample.text({"role": "system", "content": SYSTEM}, user())
-    if text is not None and SYSTEM not in text:
+    system: Message = {"role": "system", "content": SYSTEM}
+    first, second = sample.text(system, user()), sample.text(system, user(), assistant(), user(SECOND))
+    if first is not None and SYSTEM not in first:
         yield "a system prompt does not come through", "say it in the question; --system-prompt does nothing here"
+    elif second is not None and SYSTEM not in second:
+        yield "in a second turn the system prompt is left out", "say it in the question, too"
 
 
 @_check("warning")
@@ -317,20 +355,24 @@ def history_dropped(sample: Sample) -> Found:
     """Earlier questions or answers are left out of the prompt."""
     text = sample.text(user(), assistant(), user(SECOND))
     lost = [name for name, said in (("question", QUESTION), ("answer", ANSWER)) if said not in (text or said)]
-    if lost and QUESTION in (sample.text(user()) or ""):
-        yield (
-            f"in a second turn the first {' and the first '.join(lost)} are not in the prompt",
-            "mend the template: it must write every message; until then each question stands alone",
-        )
+    mend = "mend the template: it must write every message as it was said"
+    if QUESTION not in (sample.text(user()) or ""):
+        return  # which is told as it is
+    if lost:
+        yield f"in a second turn the first {' and the first '.join(lost)} is not in the prompt as it was", mend
+    elif sample.long and _numbered(QUESTION, 0) not in sample.long:
+        yield "in a fifth turn the first question is not in the prompt", mend
 
 
 @_check("error")
 def double_bos(sample: Sample) -> Found:
     """The prompt begins with the BOS token twice."""
     bos = sample.tokenizer.bos_token_id
-    ids = sample.ids(sample.text(user()) or "")
-    if bos is not None and ids[:2] == [bos, bos]:
-        yield f"the prompt begins with {sample.named({bos})} twice", "mend the template: it must write it once"
+    for before in sample.beginnings if bos is not None else ():
+        if sample.ids(sample.text(*before, user()) or "")[:2] == [bos, bos]:
+            where = " with a system prompt" if before else ""
+            yield f"a prompt{where} begins with {sample.named({bos})} twice", "mend the template: it must write it once"
+            return
 
 
 @_check("warning")
@@ -344,11 +386,19 @@ def missing_bos(sample: Sample) -> Found:
 @_check("error")
 def unknown_special_token(sample: Sample) -> Found:
     """The template writes what looks like a special token and is none of the tokenizer's."""
-    texts = (sample.text({"role": "system", "content": SYSTEM}, user()), sample.text(user(), assistant(), user(SECOND)))
+    for name in _unknown(sample, _said(sample)):
+        yield f"{name} is written, and encoded as text", "use the model's own tokenizer files, or mend the template"
+
+
+def _said(sample: Sample) -> list[str | None]:
+    """Conversations of the usual roles, as the template writes them."""
+    return [sample.text({"role": "system", "content": SYSTEM}, user()), sample.text(user(), assistant(), user(SECOND))]
+
+
+def _unknown(sample: Sample, texts: Iterable[str | None]) -> list[str]:
+    """What looks like special tokens in rendered texts, and is none."""
     spelled = dict.fromkeys(name for text in texts for name in _LOOKS_SPECIAL.findall(text or ""))
-    for name in spelled:
-        if len(sample.ids(name)) != 1:
-            yield f"{name} is written, and encoded as text", "use the model's own tokenizer files, or mend the template"
+    return [name for name in spelled if len(sample.ids(name)) != 1]
 
 
 @_check("warning", of_template=False)
@@ -364,7 +414,7 @@ def eos_disagree(sample: Sample) -> Found:
 def unknown_end_token(sample: Sample) -> Found:
     """config.json or generation_config.json name an end token that the tokenizer does not have."""
     for name, ids in sample.eos_by_file.items():
-        unknown = {id for id in ids if not sample.tokenizer.convert_ids_to_tokens(id)}
+        unknown = {id for id in ids if sample.piece(id) is None}
         if unknown:
             yield f"{name}: {', '.join(map(str, sorted(unknown)))} is no token", "use the model's own tokenizer files"
 
@@ -373,7 +423,7 @@ def unknown_end_token(sample: Sample) -> Found:
 def extra_eos_present(sample: Sample) -> Found:
     """An extra_eos_token ends answers without being named."""
     known = set().union(*sample.eos_by_file.values())
-    spelled = {sample.tokenizer.convert_ids_to_tokens(id): id for id in known} | {f"id:{id}": id for id in known}
+    spelled = {sample.piece(id): id for id in known} | {f"id:{id}": id for id in known}
     for name in sample.settings.model.extra_eos_token:
         if name in spelled:
             yield f"{name} is among the model's own end tokens", "it can be left out of extra_eos_token"
@@ -452,20 +502,24 @@ def _reads_thoughts(template: str) -> bool:
 @_check("note")
 def strips_whitespace(sample: Sample) -> Found:
     """Spaces and line ends around a text are taken away."""
-    if f"  {QUESTION}\n\n" not in (sample.text(user(f"  {QUESTION}\n\n")) or ""):
-        yield "spaces and line ends around a text are taken away", "none, where they do not matter"
+    question, answer = f"  {QUESTION}\n\n", f"  {ANSWER}\n\n"
+    text = sample.text(user(question), assistant(answer), user(SECOND)) or sample.text(user(question)) or ""
+    stripped = [name for name, said in (("a question", question), ("an answer", answer))
+                if said not in text and said.strip() in text]  # fmt: skip
+    if stripped:
+        yield f"spaces and line ends around {' and '.join(stripped)} are taken away", "none, where they do not matter"
 
 
 @_check("note")
 def tools_unsupported(sample: Sample) -> Found:
     """Results of tools fail, or are left out."""
-    arguments = {"pier": "north"}
-    ways = [_tool_used(arguments), _tool_used(json.dumps(arguments))]  # some templates want them as text
-    texts = [sample.text(*messages) for messages in ways]
+    texts = [sample.text(*messages) for messages in _TOOL_USED]
     if not any(texts):
-        yield f"the role tool fails: {sample.why(*ways[0])}", "use a model that knows tools"
+        yield f"the role tool fails: {sample.why(*_TOOL_USED[0])}", "use a model that knows tools"
     elif not any(TOOL in (text or "") for text in texts):
         yield "what a tool said does not come through", "use a model that knows tools"
+    elif unknown := [name for name in _unknown(sample, texts) if name not in _unknown(sample, _said(sample))]:
+        yield f"{unknown[0]} is written around what a tool said, and encoded as text", "use a model that knows tools"
 
 
 def _tool_used(arguments: Any) -> tuple[Message, ...]:
@@ -475,6 +529,10 @@ def _tool_used(arguments: Any) -> tuple[Message, ...]:
         user(), {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "name": "tide", "tool_call_id": "tide00001", "content": TOOL},
     )  # fmt: skip
+
+
+_ARGUMENTS = {"pier": "north"}
+_TOOL_USED = _tool_used(_ARGUMENTS), _tool_used(json.dumps(_ARGUMENTS))  # some templates want them as text
 
 
 @_check("warning", of_template=False)
@@ -490,3 +548,10 @@ def changes_text(sample: Sample) -> Found:
         f"{json.dumps(_ODD_TEXT[around], ensure_ascii=False)} becomes {json.dumps(back[around], ensure_ascii=False)}",
         "none: the model never sees such text as it is",
     )
+
+
+@_check("note", of_template=False)
+def not_checked(sample: Sample) -> Found:
+    """Something of the above could not be looked at."""
+    for stumble in sample.stumbles:
+        yield stumble, "none: what it looks for may be there or not"

@@ -132,7 +132,7 @@ def _going_on(messages: Sequence[Message], text: str) -> list[Message]:
     return [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + text}]
 
 
-def common(prompts: Sequence[Sequence[int]]) -> int:
+def common(prompts: Sequence[Sequence[Any]]) -> int:
     """How many tokens all of the prompts begin with alike."""
     return next((n for n, column in enumerate(zip(*prompts, strict=False)) if len(set(column)) > 1),
                 min(map(len, prompts)))  # fmt: skip

@@ -29,12 +29,13 @@ class Argument(msgspec.Struct, frozen=True):
 
 
 def source(tokenizer: Any) -> str | None:
-    """The Jinja source of the chat template; None where there is none, or a program of the library in its place."""
+    """The Jinja source of the chat template; None where there is none, or a program of the library in its place, or
+    several of which none is the default."""
     if not tokenizer.has_chat_template:
         return None
     template = tokenizer.chat_template
     if isinstance(template, dict):
-        template = template.get("default", next(iter(template.values()), None))
+        template = template.get("default")  # the library renders with no other
     return template if isinstance(template, str) else None
 
 
@@ -72,13 +73,23 @@ def arguments(tokenizer: Any) -> list[Argument]:
     try:
         tree = _parsed(template)
         names = _variables(tree) - _GIVEN - set(tokenizer.special_tokens_map) - _own(tree)
-    except (jinja2.TemplateError, RecursionError) as error:
+    except (jinja2.TemplateError, RecursionError, ValueError) as error:  # also numbers of thousands of digits
         raise TemplateError(f"the chat template cannot be read: {first_line(error)}") from None
     uses = {name: _Uses(name) for name in names}
     for node in tree.find_all(_nodes().Node):
-        for name in names:
+        for name in names & _spoken_of(node):
             uses[name].see(node)
     return [uses[name].argument(_passed(tokenizer)) for name in sorted(names)]
+
+
+def _spoken_of(node: Any) -> set[str]:
+    """The names that a node may tell something of: those that it has itself, and those of its condition."""
+    nodes = _nodes()
+    near = [*node.iter_child_nodes()] + [operand.expr for operand in getattr(node, "ops", ())]
+    found = {child.name for child in near if isinstance(child, nodes.Name)}
+    if isinstance(node, nodes.If):
+        found |= {name.name for name in node.test.find_all(nodes.Name)}
+    return found
 
 
 def _passed(tokenizer: Any) -> dict[str, Any]:
