@@ -46,6 +46,8 @@ def read(name: str, say: Callable[[str], None]) -> str:
 
 def _of(name: str, *, recursive: bool, say: Callable[[str], None]) -> Iterator[Document]:
     path = expand(name)
+    if name == "-":
+        raise UsageError("-f -: stdin goes before the question by itself; - as the question waits for it")
     if is_dir(path):
         if not recursive:
             raise UsageError(f"{name}: is a folder, not a text file", hint="--recursive takes the text files in it")
@@ -53,15 +55,19 @@ def _of(name: str, *, recursive: bool, say: Callable[[str], None]) -> Iterator[D
     elif not path.exists() and _MAGIC & set(name):
         if not recursive:
             raise UsageError(f"{name}: no such file", hint="let the shell read the pattern (no quotes), or --recursive")
-        found = sorted(Path(one) for one in glob.glob(str(path), recursive=True) if Path(one).is_file())  # noqa: PTH207
-        yield from _texts(found, name, say)
+        found = sorted(Path(one) for one in glob.glob(str(path), recursive=True))  # noqa: PTH207
+        yield from _texts([one for one in found if one.is_file() and not one.is_symlink()], name, say)
     else:
         yield Document(name, read(name, say))
 
 
 def _inside(folder: Path) -> Iterator[Path]:
     """The plain files below a folder, without what is hidden, and without following links."""
-    for path in sorted(folder.iterdir()):
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from None
+    for path in paths:
         if path.name.startswith(".") or path.is_symlink():
             continue
         if path.is_dir():
@@ -71,16 +77,17 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 
 def _texts(paths: Sequence[Path], name: str, say: Callable[[str], None]) -> Iterator[Document]:
-    left_out = 0
+    left_out: list[Path] = []
     for path in paths:
         try:
             yield Document(str(path), read(str(path), say))
         except UsageError:
-            left_out += 1
-    if left_out == len(paths):
+            left_out.append(path)
+    if len(left_out) == len(paths):
         raise UsageError(f"{name}: there is no text file in it")
     if left_out:
-        say(f"{name}: {left_out} of {len(paths)} files are no text and are left out")
+        more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+        say(f"{left_out[0]}{more}, of {len(paths)} files, are no text and are left out")
 
 
 def _bytes(name: str) -> bytes:

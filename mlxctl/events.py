@@ -84,7 +84,8 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The end of a run. finish_reason: "stop", "length" or "interrupted"; `stop` says by what."""
+    """The end of a run. finish_reason: "stop", "length" or "interrupted"; `stop` says by what, and with "incomplete"
+    that the answer does not satisfy the grammar that was asked for."""
 
     text: str
     thinking: str | None
@@ -96,6 +97,11 @@ class Done:
     timing: Timing
     versions: dict[str, str]
     device: str
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether it is not what the grammar asks for: it was cut before its end."""
+        return bool(self.stop.get("incomplete"))
 
     def as_dict(self) -> dict[str, Any]:
         """The run object of README, as JSON types."""

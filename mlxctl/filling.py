@@ -74,7 +74,8 @@ def _value(name: str, given: Given) -> str:
     if name in given.params:
         return given.params[name]
     raise UsageError(f"prompt.template: nothing fills {{{name}}}{did_you_mean(nearest(name, (*OWN, *given.params)))}",
-                     hint=f"give --param {name}=TEXT; a brace that is meant as such is written twice")  # fmt: skip
+                     hint=(f"give --param {name}=TEXT; " if name.isidentifier() else "") +
+                     "a brace that is meant as such is written twice")  # fmt: skip
 
 
 def _file(name: str, files: Mapping[str, str]) -> str:
@@ -90,9 +91,17 @@ def _require_used(names: list[str], given: Given) -> None:
     for what in ("stdin", "prompt"):
         if getattr(given, what).strip() and what not in names:
             raise UsageError(f"prompt.template has no place for what is given: it lacks {{{what}}}")
-    if given.files and "files" not in names and not any(name.startswith("file:") for name in names):
-        raise UsageError("prompt.template has no place for what is given: it lacks {files} and {file:NAME}")
+    placed = {name.removeprefix("file:").strip() for name in names if name.startswith("file:")}
+    for name in placed:
+        _file(name, given.files)
+    for file in given.files if "files" not in names else ():
+        if not {file, Path(file).name} & placed:
+            raise UsageError(
+                f"prompt.template has no place for {file}: it lacks {{files}}, or {{file:{Path(file).name}}}"
+            )
     for name in given.params:
+        if name in OWN:
+            raise UsageError(f"--param {name}: {{{name}}} is filled with what is asked; take another name")
         if name not in names:
             raise UsageError(f"--param {name}: prompt.template has no {{{name}}}"
                              f"{did_you_mean(nearest(name, [one for one in names if one not in OWN]))}")  # fmt: skip

@@ -3,17 +3,22 @@
 import functools
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 from mlxctl import texts
 from mlxctl.errors import UsageError, first_line
+from mlxctl.paths import expand
 from mlxctl.settings import Generation
 
 KEYS = ("json_schema", "regex", "grammar")  # of [generation]; at most one of them
 # Between the parts of JSON a space, or a line end and an indent: a model may not fill its answer with blanks.
 _BLANKS = r" ?|\n {0,32}"
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
-_FIELD = re.compile(r"\s*(?P<name>[^\s:,]+)(?:\s+(?P<type>[a-z]+))?\s*(?::\s*(?P<text>.*?))?\s*", re.DOTALL)
+_TYPES |= {name: name for name in _TYPES.values()}  # as JSON Schema has them
+_FIELD = re.compile(r"\s*(?P<name>\w+)(?:\s+(?P<type>[a-z]+))?\s*(?::\s*(?P<text>.*?))?\s*", re.DOTALL)
+_PATH = re.compile(r"[^\s,:]+")
+_START = re.compile(r"\s*(?:start|root)\s*:")
 
 
 def asked_for(generation: Generation) -> str | None:
@@ -36,7 +41,9 @@ def compiled(generation: Generation) -> str | None:
     value: str = getattr(generation, key)
     if key == "json_schema":
         return _schema(json.dumps(schema(value)))
-    return _regex(value) if key == "regex" else _grammar(value, texts.read_file(value))
+    if key == "regex":
+        return _regex(value)
+    return _grammar("", value) if is_inline(value) else _grammar(f" {value}", _file(value))
 
 
 def notices(generation: Generation) -> list[str]:
@@ -53,7 +60,14 @@ def _has_key(value: Any, key: str) -> bool:
 
 def names_file(text: str) -> bool:
     """Whether a schema is given as the path of a file."""
-    return not _is_json(text) and ("/" in text or text.endswith(".json"))
+    if _is_json(text) or "\n" in text:
+        return False
+    return text.endswith((".json", ".jsn")) or ("/" in text and _PATH.fullmatch(text) is not None)
+
+
+def is_inline(text: str) -> bool:
+    """Whether a grammar is given as it is, rather than the path of a file."""
+    return "::=" in text or "\n" in text or _START.match(text) is not None
 
 
 def schema(text: str) -> dict[str, Any] | bool:
@@ -64,8 +78,23 @@ def schema(text: str) -> dict[str, Any] | bool:
     if _is_json(text):
         return _json(text, "json_schema")
     if names_file(text):
-        return _json(texts.read_file(text), text)
+        return _json(_file(text), text)
+    with suppress(OSError, ValueError):
+        if expand(text).is_file():
+            raise UsageError(f"json_schema: {text} is a file here, and could be a field",
+                             hint=f"write ./{text} for the file, or '{text} str' for the field")  # fmt: skip
     return _fields(text)
+
+
+def _file(name: str) -> str:
+    """The text of a file, which is read once: a pipe gives what it holds a single time."""
+    about = expand(name).stat() if expand(name).exists() else None
+    return _text(name, None if about is None else (about.st_ino, about.st_mtime_ns, about.st_size))
+
+
+@functools.lru_cache(maxsize=8)
+def _text(name: str, version: tuple[int, ...] | None) -> str:
+    return texts.read_file(name)
 
 
 def _is_json(text: str) -> bool:
@@ -107,9 +136,9 @@ def _grammar(name: str, text: str) -> str:
     from llguidance import grammar_from
 
     try:
-        return _valid(f"grammar {name}", grammar_from("grammar", text))
+        return _valid(f"grammar{name}", grammar_from("grammar", text))
     except ValueError as error:
-        raise UsageError(f"grammar {name}: {first_line(error)}") from None
+        raise UsageError(f"grammar{name}: {first_line(error)}") from None
 
 
 def _valid(what: str, grammar: str) -> str:
@@ -117,8 +146,15 @@ def _valid(what: str, grammar: str) -> str:
 
     wrong, messages = LLMatcher.validate_grammar_with_warnings(grammar)
     if wrong:
-        raise UsageError(f"{what}: {first_line(ValueError(messages[0]))}")
+        raise UsageError(f"{what}: {_reason(messages[0])}")
     return grammar
+
+
+def _reason(message: str) -> str:
+    """What llguidance has against a grammar: of a regular expression the last line, which has the word for it."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    last = next((line.removeprefix("error: ") for line in reversed(lines) if line.startswith("error: ")), None)
+    return last or (lines[0] if lines else "it cannot be read")
 
 
 def _json(text: str, where: str) -> dict[str, Any] | bool:
@@ -152,9 +188,14 @@ def _fields(text: str) -> dict[str, Any]:
     for part in re.split(r"\n" if "\n" in text.strip() else ",", text.strip()):
         found = _FIELD.fullmatch(part)
         if not found or (found["type"] or "str") not in _TYPES:
-            known = ", ".join(_TYPES)
+            known = "str, int, float, bool"
             raise UsageError(f"json_schema: {part.strip()[:60]!r} is no field: give NAME, or NAME and one of {known}",
                              hint="or a JSON schema, or the path of a file with one")  # fmt: skip
         described = {"description": found["text"]} if found["text"] else {}
+        if found["text"] in _TYPES or found["name"] in (*properties, "true", "false", "null"):
+            why = (
+                f"write {found['name']} {found['text']}" if found["text"] in _TYPES else "it is named twice, or is none"
+            )
+            raise UsageError(f"json_schema: {part.strip()[:60]!r}: {why}")
         properties[found["name"]] = {"type": _TYPES[found["type"] or "str"], **described}
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}

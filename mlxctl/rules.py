@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mlxctl import grammars, options
 from mlxctl.errors import UsageError
-from mlxctl.settings import Settings
+from mlxctl.settings import Request, Settings
 
 # What transformers' apply_chat_template takes itself: some of it is for the caller alone.
 TEMPLATE_KEYWORDS = frozenset({"chat_template", "tools", "documents"})
@@ -117,8 +117,7 @@ def for_caches(settings: Settings, facts: ModelFacts) -> Iterator[Finding]:
 def for_long_text(settings: Settings, facts: ModelFacts, least_tokens: int) -> Iterator[Finding]:
     """A text that is far too long, before it is encoded."""
     context = facts.context
-    endless = settings.generation.max_tokens is not None or _is_bounded(settings, facts)
-    if context is not None and not endless and least_tokens > 4 * context:
+    if context is not None and not _is_bounded(settings, facts) and least_tokens > 4 * context:
         yield Finding(
             f"the prompt has more than {least_tokens} tokens, the context of {facts.id} {context}", fatal=True
         )
@@ -128,10 +127,8 @@ def for_prompt(settings: Settings, facts: ModelFacts, prompt_tokens: int) -> Ite
     """Rules that need the length of the prompt."""
     limit, start = settings.generation.max_tokens, settings.kv.quantized_kv_start
     if facts.context is not None and prompt_tokens >= facts.context and not _is_bounded(settings, facts):
-        yield Finding(f"the prompt has {prompt_tokens} tokens, the context of {facts.id} {facts.context}"
-                      + (" (--truncate shortens documents; --max-tokens sets a limit of your own and goes on)"
-                         if limit is None
-                         else ": it goes on beyond it, for --max-tokens is given"), fatal=limit is None)  # fmt: skip
+        yield Finding(f"the prompt has {prompt_tokens} tokens, the context of {facts.id} {facts.context} (--truncate "
+                      "shortens documents, --max-kv-size drops what is oldest)", fatal=True)  # fmt: skip
     if settings.kv.kv_bits is not None and limit is not None and 0 < limit <= start - prompt_tokens:
         yield Finding(f"kv_bits: nothing will be quantized, the run ends before quantized_kv_start ({start} tokens)")
 
@@ -216,6 +213,7 @@ def _of_a_batch(settings: Settings) -> Iterator[Finding]:
     if request.truncate is not None and (settings.cache.name is not None or request.prompt_cache_file is not None):
         yield Finding("--truncate: a cache holds documents as they are, and nothing of them is left out", fatal=True)
     given = {"--resume": request.resume is not None, "--as-completed": request.as_completed}
+    given["--batch-size"] = request.batch_size != Request().batch_size
     for flag in (flag for flag, is_given in given.items() if is_given and request.batch is None):
         yield Finding(f"{flag}: there is no --batch", fatal=True)
 
@@ -225,6 +223,10 @@ def _formats(settings: Settings) -> Iterator[Finding]:
     request, form = settings.request, settings.output.format
     if (request.extract or request.extract_last) and form != "text":
         yield Finding(f"--extract takes a block out of --format text, not {form}", fatal=True)
+    if request.recursive and not settings.prompt.files:
+        yield Finding("--recursive: there is no -f to find files for", fatal=True)
+    if request.extract and request.extract_last:
+        yield Finding("--extract and --extract-last: the first block, or the last", fatal=True)
     if request.top_logprobs and form != "jsonl":
         yield Finding("--top-logprobs: the tokens' logprobs are in --format jsonl alone", fatal=True)
 
@@ -232,6 +234,9 @@ def _formats(settings: Settings) -> Iterator[Finding]:
 def _grammar(settings: Settings) -> Iterator[Finding]:
     """A grammar that is none, before an hour's answer is given without it."""
     keys = tuple(f"generation.{key}" for key in grammars.KEYS)
+    if grammars.asked_for(settings.generation) and settings.prompt.prefill_response is not None:
+        yield Finding("prefill_response: a grammar is that of the whole answer, which cannot be begun beside it",
+                      fatal=True, keys=("prompt.prefill_response",))  # fmt: skip
     try:
         grammars.compiled(settings.generation)
         yield from (Finding(notice, keys=keys) for notice in grammars.notices(settings.generation))

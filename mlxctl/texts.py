@@ -9,7 +9,8 @@ def decode(data: bytes, name: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name}: not UTF-8 text (byte {error.start} is 0x{data[error.start]:02x})") from None
+        wrong = f"{name}: not UTF-8 text (byte {error.start} is 0x{data[error.start]:02x})"
+        raise UsageError(wrong, hint="-f FILE finds out the encoding" if name == "stdin" else None) from None
 
 
 def read_file(path: str) -> str:

@@ -1,7 +1,9 @@
 """What a batch writes: a record a line, in the order of the lines or as they are done; and what an earlier one did."""
 
 import json
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlxctl.batch.lines import Line
@@ -13,7 +15,7 @@ from mlxctl.paths import expand
 
 def answered(line: Line, done: Done) -> dict[str, Any]:
     """The record of an answer."""
-    return {"id": line.id, "line": line.number, **done.as_dict()}
+    return {"id": line.id, "line": line.number, "input": line.digest, **done.as_dict()}
 
 
 def failed(line: Line, error: MlxctlError) -> dict[str, Any]:
@@ -26,7 +28,7 @@ class Results:
 
     def __init__(self, write: Callable[[str], object], lines: Sequence[Line], *, ordered: bool) -> None:
         self._write = write
-        self._waiting = [line.number for line in lines] if ordered else []
+        self._waiting = deque(line.number for line in lines) if ordered else deque[int]()
         self._held: dict[int, dict[str, Any]] = {}
         self._ordered = ordered
 
@@ -37,7 +39,7 @@ class Results:
             return
         self._held[record["line"]] = record
         while self._waiting and self._waiting[0] in self._held:
-            self._write(encode(self._held.pop(self._waiting.pop(0))) + "\n")
+            self._write(encode(self._held.pop(self._waiting.popleft())) + "\n")
 
     def finish(self) -> None:
         """Nothing more comes: what was held back goes out."""
@@ -45,20 +47,39 @@ class Results:
             self._write(encode(self._held.pop(number)) + "\n")
 
 
-def finished(name: str) -> set[str | int]:
-    """The ids that an earlier batch has answered. A line that was cut off counts for nothing. Raises UsageError."""
+@dataclass(frozen=True)
+class Earlier:
+    """What an earlier batch answered. text: its record's line. input: the digest of the line it answers, if it says."""
+
+    text: str
+    input: str | None
+
+
+def earlier(name: str) -> dict[str | int, Earlier]:
+    """The answers of an earlier batch, by their ids. A record that was cut off counts for nothing.
+
+    Raises UsageError for a file that cannot be read, or has no record at all.
+    """
     try:
         data = expand(name).read_bytes()
     except FileNotFoundError:
-        return set()  # nothing yet: the first call of a loop is like all others
+        return {}  # nothing yet: the first call of a loop is like all others
     except OSError as error:
         raise UsageError(f"--resume {name}: {error.strerror}") from None
-    found = set()
-    for line in data.splitlines():
-        try:
-            record = json.loads(line)
-            if record["finish_reason"] in ("stop", "length"):
-                found.add(record["id"])
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue
-    return found
+    records = [(line, record) for line in data.split(b"\n") if (record := _record(line)) is not None]
+    if not records and data.strip():
+        raise UsageError(f"--resume {name}: there is no record of a batch in it")
+    return {
+        record["id"]: Earlier(line.decode("utf-8", "surrogateescape") + "\n", record.get("input"))
+        for line, record in records
+        if record.get("finish_reason") in ("stop", "length")
+    }
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    is_one = isinstance(found, dict) and isinstance(found.get("id"), str | int) and "line" in found
+    return found if is_one else None

@@ -153,6 +153,8 @@ class Chat:
             with suppress(MlxctlError):  # the next answer will tell
                 more = "the context is full" if self.conversation.is_full else more
             self.screen.say(f"the answer was cut at {done.stop['max_tokens']} tokens: {more}")
+        if done.is_incomplete:
+            self.screen.say("the answer is incomplete: it does not satisfy the grammar")
         if done.finish_reason == "interrupted":
             kept = done.timing.generation_tokens > 0
             self.screen.say("stopped; what came is kept" if kept else "stopped before an answer: nothing is changed")

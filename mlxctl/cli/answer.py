@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 def answer(app: App, resolved: Resolved, ask: Ask) -> int:
     """Run one prompt; return the exit status."""
-    app.stdout.require()
     caching = Caching(app, resolved)
     settings = caching.settings
     if settings.request.stats_file:
@@ -103,6 +102,7 @@ class _Session:
         except ReaderGone:
             self.bar.close()
             self._record(self._cut_short("SIGPIPE"))
+            self.out.finish(whole=False)  # --tee keeps what came
             raise
         except MlxctlError as error:
             self.bar.close()
@@ -117,7 +117,7 @@ class _Session:
 
     def _cancel(self) -> str | None:
         """Whether the run shall end: somebody asked for it, or nobody reads it."""
-        return self.signals.asked() or ("SIGPIPE" if self.app.stdout.reader_gone() else None)
+        return self.signals.asked() or ("SIGPIPE" if not self.out.alone and self.app.stdout.reader_gone() else None)
 
     def _pass_on(self, event: Event) -> None:
         if self._done:
@@ -141,9 +141,11 @@ class _Session:
         self._done = True
         self._record(done)
         self.out.finish(whole=done.finish_reason != "interrupted")
+        if done.finish_reason == "interrupted" and self.out.alone:
+            self.app.say(f"{self.settings.request.output} is not written: the answer is not whole, and is on stdout")
         if done.finish_reason == "interrupted":
             return exit_status(done.stop["signal"])
-        cut = done.finish_reason == "length"
+        cut = done.finish_reason == "length" or done.is_incomplete
         return ExitStatus.LENGTH if cut and self.settings.request.fail_on_length else ExitStatus.OK
 
     def _record(self, done: Done | None) -> None:
@@ -169,6 +171,8 @@ class _Session:
             full = self.settings.generation.max_tokens is None
             why = "the context of the model is full" if full else "--max-tokens raises the limit"
             self.app.say(f"the answer was cut at {done.stop['max_tokens']} tokens: {why}")
+        if done.is_incomplete:
+            self.app.say("the answer is incomplete: it does not satisfy the grammar")
         if reason := _not_quantized(done, self.settings):
             self.app.say(f"kv_bits: nothing was quantized: {reason}")
         if wanted == "json":

@@ -3,8 +3,8 @@
 import os
 import stat
 import time
-from collections import Counter, deque
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mlxctl import texts
 from mlxctl.batch import lines, results
 from mlxctl.batch.lines import Line
-from mlxctl.batch.results import Results
+from mlxctl.batch.results import Earlier, Results
 from mlxctl.cli import inputs
 from mlxctl.cli.app import App
 from mlxctl.cli.display import CountBar
@@ -20,8 +20,9 @@ from mlxctl.cli.kept import Kept
 from mlxctl.cli.signals import Signals, exit_status
 from mlxctl.cli.streams import divert_prints
 from mlxctl.errors import ExitStatus, MlxctlError, UsageError
-from mlxctl.events import Done, Message
+from mlxctl.events import Done, Message, Notice
 from mlxctl.history.log import Log
+from mlxctl.output import stats
 from mlxctl.paths import expand
 from mlxctl.profiles import Resolved
 from mlxctl.settings import Settings
@@ -36,27 +37,47 @@ _PROBES = 16  # prompts that are looked at for what all begin with
 
 def run_batch(app: App, resolved: Resolved, words: Sequence[str]) -> int:
     """Answer every line of `request.batch`; return the exit status."""
-    app.stdout.require()
     settings = _settings(resolved.settings, words)
     found = list(lines.read(_text(app, settings.request.batch or "-")))
     if not found:
         raise UsageError("--batch: there is no line in it")
-    done = results.finished(settings.request.resume) if settings.request.resume is not None else set()
-    left = [line for line in found if line.id not in done]
-    if twice := [id for id, count in Counter(line.id for line in left).items() if count > 1]:
-        raise UsageError(f"--batch: several lines have the id {twice[0]!r}")
-    if len(left) < len(found):
-        app.say(f"{len(found) - len(left)} of {len(found)} lines are answered already")
+    earlier = results.earlier(settings.request.resume) if settings.request.resume is not None else {}
+    left = _left(app, found, earlier)
     if settings.cache.auto:
         app.say("--auto-cache does nothing in a batch, which reads once what its prompts begin with alike")
+    out = Kept(app.stdout, settings.request)
+    if settings.request.resume is not None and out.goes_to(expand(settings.request.resume)):
+        out.keep("".join(one.text for one in earlier.values()))
     divert_prints()
-    return _Session(app, resolved, settings, left).run() if left else ExitStatus.OK
+    return _Session(app, resolved, settings, left, out).run() if left else ExitStatus.OK
+
+
+def _left(app: App, found: Sequence[Line], earlier: Mapping[str | int, Earlier]) -> list[Line]:
+    """The lines that are still to be answered. Raises UsageError where ids do not tell lines apart."""
+    numbers: dict[str | int, int] = {}
+    for line in found:
+        if line.fault is None and numbers.setdefault(line.id, line.number) != line.number:
+            raise UsageError(f"--batch: lines {numbers[line.id]} and {line.number} have the same id {line.id!r}")
+    same = [line for line in found if line.id in earlier and earlier[line.id].input in (None, line.digest)]
+    others = sum(line.id in earlier for line in found) - len(same)
+    if others:
+        app.say(f"{others} of {len(found)} lines were answered under their ids as other lines, and are answered anew")
+    if same:
+        app.say(f"{len(same)} of {len(found)} lines are answered already")
+    answered = {line.number for line in same}
+    return [line for line in found if line.number not in answered]
 
 
 def _settings(settings: Settings, words: Sequence[str]) -> Settings:
     request = settings.request
     if words or request.prompt is not None or request.messages is not None or request.image:
         raise UsageError("--batch: the prompts are in its lines; -f, system prompt and prompt template go with each")
+    if "stdin" in inputs.places(settings):
+        raise UsageError("prompt.template: {stdin} is for one prompt; in a batch {prompt} is the line's")
+    if request.escapes:
+        raise UsageError("--batch: --escapes is for one prompt; lines spell line ends in JSON strings")
+    if request.top_logprobs:
+        raise UsageError("--batch: its records have no tokens, and --top-logprobs nothing to go with")
     if settings.output.format not in ("text", "jsonl") or request.extract or request.extract_last:
         raise UsageError("--batch writes JSONL, a record a line")
     if request.truncate is not None:
@@ -74,17 +95,17 @@ def _text(app: App, name: str) -> str:
 class _Session:
     """One batch and its surroundings."""
 
-    def __init__(self, app: App, resolved: Resolved, settings: Settings, found: Sequence[Line]) -> None:
+    def __init__(self, app: App, resolved: Resolved, settings: Settings, found: Sequence[Line], out: Kept) -> None:
         self._app = app
         self._resolved = resolved
         self._settings = settings
         self._lines = found
         self._files = inputs.documents_of(settings, app)
-        self._out = Kept(app.stdout, settings.request)
+        inputs.asked_with(settings, self._files, "a line")  # what cannot be filled in is told before anything is loaded
+        self._out = out
         self._results = Results(self._out.write, found, ordered=not settings.request.as_completed)
         self._bar = CountBar(app)
         self._signals = Signals(lambda signal: self._bar.close(), self._bar.show_cursor)
-        self._signals.patience = None  # what is under way is finished, however long that takes
         self._log = Log("batch", self._say_once)
         self._told: set[str] = set()
         self._tokens = self._failed = self._answered = 0
@@ -100,30 +121,43 @@ class _Session:
             self._signals.listening = True
             self._bar.start(len(self._lines), "answers")
             started = time.perf_counter()
-            hindrance = engine.batch_hindrance(self._settings)
-            if hindrance is not None:
-                self._app.say(f"one after the other: {hindrance}")
-                self._one_by_one(engine)
-            else:
-                self._together(engine)
+            try:
+                self._answer(engine)
+            finally:  # what is answered is kept, whatever ends the rest
+                self._bar.close()
+                self._results.finish()
+                self._out.finish(whole=True)
         finally:
             self._bar.close()
-        self._results.finish()
         self._sum_up(time.perf_counter() - started)
         signal = self._signals.asked()
-        self._out.finish(whole=signal is None)
         return exit_status(signal) if signal else self._status
 
+    def _answer(self, engine: "Engine") -> None:
+        hindrance = engine.batch_hindrance(self._settings)
+        if hindrance is not None:
+            self._app.say(f"one after the other: {hindrance}")
+            self._one_by_one(engine)
+        else:
+            self._together(engine)
+
     def _together(self, engine: "Engine") -> None:
-        waiting = deque(self._lines)
+        waiting = deque(enumerate(self._lines))
         batch = engine.batch(self._settings, self._settings.request.batch_size)
         with closing(batch):
             self._share(batch)
+            self._signals.patience = None  # what is under way is finished, however long that takes
             while (waiting and not self._signals.asked()) or not batch.is_empty:
+                self._tell_of_the_end(batch)
                 while waiting and batch.room and not self._signals.asked():
-                    self._add(batch, waiting.popleft())
+                    self._add(engine, batch, *waiting.popleft())
                 for key, generation in batch.step() if not batch.is_empty else ():
                     self._finish(engine, self._lines[key], generation)
+
+    def _tell_of_the_end(self, batch: "Batch") -> None:
+        """What a first signal asks for takes as long as the answers that are under way."""
+        if signal := self._signals.asked():
+            self._say_once(f"{signal}: the answers under way are finished; once more ends at once")
 
     def _share(self, batch: "Batch") -> None:
         """Process once what the prompts begin with alike."""
@@ -135,14 +169,12 @@ class _Session:
             except MlxctlError:
                 continue  # it will be told at its turn
         if len(probes) > 1:
-            batch.share(probes)
+            batch.share(probes, self._signals.asked)
 
-    def _add(self, batch: "Batch", line: Line) -> None:
+    def _add(self, engine: "Engine", batch: "Batch", key: int, line: Line) -> None:
         try:
-            if line.fault is not None:
-                raise line.fault
-            settings = lines.over(self._settings, line)
-            batch.add(self._lines.index(line), self._messages(line), settings, self._say_once)
+            settings = engine.check(self._own(line), self._say_once)
+            batch.add(key, self._messages(line), settings, self._say_once)
         except MlxctlError as error:
             self._fail(line, error)
 
@@ -151,34 +183,49 @@ class _Session:
             if self._signals.asked():
                 return
             try:
-                if line.fault is not None:
-                    raise line.fault
-                settings = lines.over(self._settings, line)
-                for event in engine.stream(self._messages(line), settings=settings):
-                    if isinstance(event, Done) and engine.running is not None:
+                for event in engine.stream(self._messages(line), settings=self._own(line)):
+                    if isinstance(event, Notice):
+                        self._say_once(event.message)
+                    elif isinstance(event, Done) and engine.running is not None:
                         self._write(line, event, engine.running)
             except MlxctlError as error:
                 self._fail(line, error)
 
+    def _own(self, line: Line) -> Settings:
+        """The settings of a line. Raises UsageError for one that is none."""
+        if line.fault is not None:
+            raise line.fault
+        return lines.over(self._settings, line)
+
     def _messages(self, line: Line) -> list[Message]:
         """What a line asks, with what goes with each. Raises UsageError."""
         if line.messages is not None:
-            found = inputs.checked_messages(line.messages, f"line {line.number}")
-            return inputs.with_system(self._settings, found)
+            return inputs.asked_with(self._settings, self._files, "", self._checked(line))
         return inputs.asked_with(self._settings, self._files, line.prompt or "")
 
-    def _finish(self, engine: "Engine", line: Line, generation: "Generation") -> None:
-        if not generation.is_satisfied:
-            self._app.say(f"line {line.number}: the answer is incomplete: it does not satisfy the grammar")
-        self._write(line, engine.done(generation), generation)
+    def _checked(self, line: Line) -> list[Message]:
+        found = inputs.checked_messages(line.messages, f"line {line.number}")
+        if self._files or self._settings.prompt.template is not None:
+            raise UsageError(f"line {line.number}: -f and prompt template go with a prompt, not with messages")
+        return found
+
+    def _finish(self, engine: "Engine", line: Line, generation: "Generation | MlxctlError") -> None:
+        if isinstance(generation, MlxctlError):
+            self._fail(line, generation)
+        else:
+            self._write(line, engine.done(generation), generation)
 
     def _write(self, line: Line, done: Done, generation: "Generation") -> None:
+        if done.is_incomplete:
+            self._app.say(f"line {line.number}: the answer is incomplete: it does not satisfy the grammar")
         self._tokens += done.timing.generation_tokens
         self._answered += 1
-        if done.finish_reason == "length" and self._settings.request.fail_on_length:
+        if (done.finish_reason == "length" or done.is_incomplete) and self._settings.request.fail_on_length:
             self._status = self._status or ExitStatus.LENGTH
         self._put(results.answered(line, done))
         self._log.keep(done, generation, self._resolved.values)
+        if self._settings.request.stats_file:
+            stats.append(self._settings.request.stats_file, done)
 
     def _fail(self, line: Line, error: MlxctlError) -> None:
         self._failed += 1

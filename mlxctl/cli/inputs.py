@@ -74,16 +74,16 @@ def gather(settings: Settings, words: Sequence[str], app: App, *, asks: bool = T
     _check_images(settings)
     messages = read_messages(settings.request.messages) if settings.request.messages else []
     template, params = settings.prompt.template, settings.request.param
-    places = _places(settings)
+    found_places = places(settings)
     nothing = not question.strip() and not any(file.text.strip() for file in files) and not messages
-    nothing = nothing and (template is None or "stdin" in places)
+    nothing = nothing and (template is None or "stdin" in found_places)
     if nothing and not named and not app.stdin.carries_data() and (asks or system is None):
         what = "the prompt is empty" if given or words or files else "no prompt"
         hint = 'ask something: mlxctl run "…", or pipe text in, or -f FILE' if asks else _NOTHING_TO_KEEP
         raise UsageError(what, hint=hint)
     if system is not None and messages and messages[0]["role"] == "system":
         raise UsageError(f"system prompt: {settings.request.messages} has one already")
-    wants_stdin = named or (nothing and asks) or ("stdin" in places and app.stdin.carries_data())
+    wants_stdin = named or (nothing and asks) or ("stdin" in found_places and app.stdin.carries_data())
     return Parts(system, files, question, messages, named, wants_stdin, template if asks else None, params)
 
 
@@ -93,19 +93,19 @@ def documents_of(settings: Settings, app: App) -> list[Piece]:
     return [Piece(one.name, one.text, str(absolute(one.name).resolve())) for one in found]
 
 
-def asked_with(settings: Settings, files: list[Piece], question: str) -> list[Message]:
-    """The messages of one of many questions, to each of which the same files go. Raises UsageError."""
+def asked_with(
+    settings: Settings, files: list[Piece], question: str, messages: Sequence[Message] = ()
+) -> list[Message]:
+    """The messages of one of many questions, to each of which the same files go, or messages with the system prompt
+    where they have none. Raises UsageError."""
+    if messages:
+        own = messages[0]["role"] == "system"
+        return [*messages] if own else _with_system(system_prompt(settings), [*messages])
     parts = Parts(system_prompt(settings), files, question, [], named=False, wants_stdin=False,
                   template=settings.prompt.template, params=settings.request.param)  # fmt: skip
     if not question.strip() and not files:
         raise UsageError("the prompt is empty")
     return _asked(parts, "").messages
-
-
-def with_system(settings: Settings, messages: list[Message]) -> list[Message]:
-    """Messages with the system prompt of the settings, unless they have one."""
-    own = messages[0]["role"] == "system"
-    return messages if own else _with_system(system_prompt(settings), messages)
 
 
 def finish(parts: Parts, app: App) -> Asked:
@@ -159,7 +159,7 @@ def _made(parts: Parts, piped: str) -> Asked:
     return Asked(_with_system(parts.system, asked), shared, tuple(piece for piece in pieces if piece.text))
 
 
-def _places(settings: Settings) -> list[str]:
+def places(settings: Settings) -> list[str]:
     """The places of the prompt template. Raises UsageError for parameters without one."""
     if settings.prompt.template is None:
         if settings.request.param:

@@ -15,17 +15,31 @@ class Kept:
     """
 
     def __init__(self, out: Out, request: Request) -> None:
-        """Raises UsageError for a file that could not be written."""
+        """Raises UsageError for a file that could not be written, or where nothing could."""
         self._out = out
-        self._alone = request.output is not None
+        self.alone = request.output is not None
         self._file = _place(request)
-        self._text = ""
+        if not self.alone:
+            out.require()
+        self._texts: list[str] = []
+
+    def goes_to(self, path: Path) -> bool:
+        """Whether the file is this one. Raises UsageError where stdout is, and has been emptied by that."""
+        if self._file is not None:
+            return self._file.exists() and path.exists() and self._file.samefile(path)
+        if path.exists() and self._out.has_emptied(path):
+            raise UsageError(f"{path}: the shell has emptied it for stdout", hint="write to another file, or use >>")
+        return False
+
+    def keep(self, text: str) -> None:
+        """Have this in the file, before what is written."""
+        self._texts.append(text)
 
     def write(self, text: str) -> None:
         """Write to stdout, unless a file gets it instead."""
         if self._file is not None:
-            self._text += text
-        if not self._alone:
+            self._texts.append(text)
+        if not self.alone:
             self._out.write(text)
 
     def finish(self, *, whole: bool) -> None:
@@ -35,20 +49,23 @@ class Kept:
         """
         if self._file is None:
             return
-        if self._alone and not whole:
-            self._out.write(self._text)
+        text = "".join(self._texts)
+        if self.alone and not whole:
+            self._out.write(text)
             return
         try:
-            writing.put(self._file, self._text.encode("utf-8", "surrogateescape"), private=False)
+            writing.put(self._file, text.encode("utf-8", "surrogateescape"), private=False)
         except OSError as error:
-            if self._alone:
-                self._out.write(self._text)
+            if self.alone:
+                self._out.write(text)
             raise ResourceError(f"{self._file}: {error.strerror}") from None
 
 
 def _place(request: Request) -> Path | None:
     if request.output is not None and request.tee is not None:
         raise UsageError("--output and --tee: the answer goes to the file instead of stdout, or to both")
+    if "-" in (request.output, request.tee):
+        raise UsageError("-: an answer goes to stdout unless --output names a file")
     name, flag = (request.output, "--output") if request.output is not None else (request.tee, "--tee")
     if name is None:
         return None

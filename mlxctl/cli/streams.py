@@ -1,6 +1,7 @@
 """The process's standard streams: bytes out as they are meant, whatever the locale, and every way they can fail."""
 
 import errno
+import fcntl
 import io
 import os
 import select
@@ -8,10 +9,13 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 from mlxctl.errors import ReaderGone, ResourceError, UsageError
 from mlxctl.terminal import harmless
 from mlxctl.texts import decode
+
+_MOST = 200_000_000  # bytes of stdin; it may be endless
 
 
 class Out:
@@ -36,6 +40,12 @@ class Out:
         watch = select.poll()
         watch.register(self._fd, 0)  # errors and hang-ups are always told
         return any(event & (select.POLLERR | select.POLLHUP) for _, event in watch.poll(0))
+
+    def has_emptied(self, path: Path) -> bool:
+        """Whether this is the file, opened so that what it held is lost (`> FILE` rather than `>> FILE`)."""
+        if self._closed or not os.path.samestat(path.stat(), os.fstat(self._fd)):
+            return False
+        return not fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_APPEND
 
     def write(self, text: str) -> None:
         """Write all of the text. Raises ReaderGone, or ResourceError when the disk is full."""
@@ -138,9 +148,17 @@ class In:
         if self._closed:
             raise UsageError("stdin is closed: there is no prompt to read")
         try:
-            return decode(b"".join(iter(self._some, b"")), "stdin")
+            return decode(self._all(), "stdin")
         except OSError as error:
             raise UsageError(f"stdin: {error.strerror}") from None
+
+    def _all(self) -> bytes:
+        data = bytearray()
+        for piece in iter(self._some, b""):
+            data += piece
+            if len(data) > _MOST:
+                raise UsageError(f"stdin: more than {_MOST // 10**6} MB have come, and no model takes so much")
+        return bytes(data)
 
     def lines(self) -> Iterator[str]:
         """Line after line, without their ends, as they come. Raises what `read` does."""

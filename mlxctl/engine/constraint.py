@@ -32,13 +32,16 @@ class Constraint:
         self._inside = inside
         self._eos = sorted(tokenizer.eos_token_ids)
         self._size = max(vocab_size, len(tokenizer))
-        vocabulary = _vocabulary(tokenizer, self._size)
-        self._matcher = LLMatcher(vocabulary, grammar, log_level=0)
+        self._vocabulary = _vocabulary(tokenizer, self._size)
+        self._grammar, self._begun = grammar, begun
+        self._matcher = LLMatcher(self._vocabulary, grammar, log_level=0)
         self._require_sound(UsageError)
-        if begun and not self._matcher.consume_tokens(vocabulary.tokenize_str(begun)):
+        if begun and not self._matcher.consume_tokens(self._vocabulary.tokenize_str(begun)):
             raise UsageError("the answer was begun with a text that the grammar does not allow")
         self._prompt: int | None = None  # tokens before the answer, as the library counts them
         self._taken: list[int] = []  # tokens that the grammar has seen
+        self._began: int | None = None  # where the answer began when it was last looked for
+        self._looked = 0  # tokens that were looked through for the end of the thoughts
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
         import mlx.core as mx
@@ -55,6 +58,14 @@ class Constraint:
     def is_satisfied(self, ids: Sequence[int]) -> bool:
         """Whether the answer may end with these tokens."""
         return self._follow(ids) and bool(self._matcher.is_accepting())
+
+    def accepts(self, text: str) -> bool:
+        """Whether the answer may be this text, which is not what the tokens say where a stop text has cut it."""
+        from llguidance import LLMatcher
+
+        matcher = LLMatcher(self._vocabulary, self._grammar, log_level=0)
+        whole = self._vocabulary.tokenize_str(self._begun + text)
+        return bool(matcher.consume_tokens(whole) and matcher.is_accepting())
 
     def _allowed(self, ids: list[int], size: int) -> Any:
         """Which tokens may come next: a numpy array of bool."""
@@ -100,10 +111,14 @@ class Constraint:
             opened = 0
         elif not self._start or list(ids[:opened]) != self._start:
             return 0
-        size = len(self._end)
-        ends = (n for n in range(opened, len(ids) - size + 1) if list(ids[n : n + size]) == self._end)
-        found = next(ends, None)
-        return None if found is None else found + size
+        size, known = len(self._end), self._began
+        if known is not None and list(ids[known - size : known]) == self._end:
+            return known
+        # What was looked through is looked through again only from where an end may have begun.
+        since = opened if len(ids) < self._looked else max(opened, self._looked - size)
+        ends = (n + size for n in range(since, len(ids) - size + 1) if list(ids[n : n + size]) == self._end)
+        self._began, self._looked = next(ends, None), len(ids)
+        return self._began
 
     def _mask(self, size: int) -> Any:
         import numpy as np

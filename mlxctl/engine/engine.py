@@ -267,6 +267,8 @@ class Engine:
     def done(self, generation: Generation) -> Done:
         """What came of a run that has stopped."""
         stop = generation.stop or {"kind": "read"}  # the prompt, and that was all
+        if not generation.is_satisfied:
+            stop = {**stop, "incomplete": True}
         settings = generation.job.settings
         return Done(
             text=generation.text,
@@ -294,6 +296,8 @@ class Engine:
         if settings.kv.kv_bits is not None:
             return "mlx-lm quantizes no caches of a batch"
         caches = self._loaded.fresh_caches(settings)
+        if settings.kv.max_kv_size is not None and kv.keeps_first(caches):
+            return "mlx-lm drops the first tokens of a batch's caches that max_kv_size bounds, and keeps those of one"
         if not kv.can_be_batched(caches):
             return f"caches of {settings.model_id} cannot be put together"
         if not heeds_padding(self._weights.model, caches):

@@ -31,6 +31,11 @@ def can_be_batched(caches: Sequence[Any]) -> bool:
     return all(hasattr(cache, "merge") for cache in caches)
 
 
+def keeps_first(caches: Sequence[Any]) -> bool:
+    """Whether a cache that is full keeps its first tokens when it drops the oldest."""
+    return any(getattr(part, "keep", 0) > 0 for part in parts(caches))
+
+
 def can_be_joined(caches: Sequence[Any]) -> bool:
     """Whether they can once they hold tokens."""
     return can_be_batched(caches) and all(type(part).__name__ != "ChunkedKVCache" for part in parts(caches))

@@ -11,9 +11,8 @@ from mlxctl.engine import device, kv
 from mlxctl.engine.job import Job
 from mlxctl.engine.text import Scanner, Thinking
 from mlxctl.errors import MlxctlError, ResourceError, UsageError, first_line, is_out_of_memory
-from mlxctl.events import Event, Notice, Progress, Timing, Token
+from mlxctl.events import Event, Progress, Timing, Token
 
-INCOMPLETE = "the answer is incomplete: it does not satisfy the grammar"
 _SPACES = ("Ġ", "▁")  # how vocabularies spell a space at the start of a token
 _ENDLESS = 2**31 - 1  # speculative decoding cannot take -1
 
@@ -57,8 +56,6 @@ class Generation:
                 yield from self.prefill(self.job.ids[:-1])  # the library takes the last one
             if self.stop is None:
                 yield from self._decode()
-        if not self.is_satisfied:
-            yield Notice(INCOMPLETE)
 
     def reading(self) -> Iterator[Progress]:
         """Process the prompt, and that is all."""
@@ -219,6 +216,8 @@ class Generation:
     def is_satisfied(self) -> bool:
         """Whether the answer is of the grammar that was asked for, if one was."""
         held = self.job.constraint
+        if held is not None and self.stop is not None and self.stop["kind"] == "string":
+            return held.accepts(self.text)
         return held is None or held.is_satisfied(self.ids)
 
     def _top(self, logprobs: Any) -> list[dict[str, Any]] | None:

@@ -167,6 +167,9 @@ def test_stdin_and_a_file(mlxctl: Program, tiny: Tiny) -> None:
         ("", ()), ("\n \n", ()), ('{"id":1,"prompt":"a"}\n{"id":1,"prompt":"b"}', ()), ("a", ("a question",)),
         ("a", ("-p", "x")), ("a", ("--format", "json")), ("a", ("--extract",)), ("a", ("--dry-run",)),
         ("a", ("--cache", "x")), ("a", ("--batch-size", "0")), ("a", ("--save-profile", "x")),
+        ("a", ("--top-logprobs", "2", "--format", "jsonl")), ("a", ("--prompt-template", "{stdin} {prompt}")),
+        ("a", ("--prompt-template", "{nothing} {prompt}")), ("a", ("--param", "x=1")), ("a", ("--resume", "in.jsonl")),
+        ("a", ("--escapes",)), ("a", ("--output", "-")),
     ],
 )  # fmt: skip
 def test_usage(lines: str, args: tuple[str, ...], batch: Callable[..., Any]) -> None:
@@ -176,7 +179,7 @@ def test_usage(lines: str, args: tuple[str, ...], batch: Callable[..., Any]) -> 
 
 
 def test_flags_without_a_batch(mlxctl: Program) -> None:
-    for args in (("--resume", "x"), ("--as-completed",)):
+    for args in (("--resume", "x"), ("--as-completed",), ("--batch-size", "2")):
         assert mlxctl("run", "--model", "./nowhere", "hi", *args).code == 2
     assert mlxctl("run", "--model", "./nowhere", "--batch", "missing.jsonl").code == 2
 
@@ -274,3 +277,103 @@ def test_progress_on_a_terminal(mlxctl: Program, tiny: Tiny) -> None:
     assert terminal.raw.rindex(b"\x1b[?25h") > terminal.raw.rindex(b"\x1b[?25l")
     assert len(records((mlxctl.cwd / "o").read_text())) == 20
     assert any("20 answers" in line for line in terminal.lines)
+
+
+def test_what_fails_in_its_step_is_its_own(batch: Callable[..., Any]) -> None:
+    """Whatever is in a line, the others are answered; also where all begin alike and are looked at together."""
+    bad = [
+        '{"prompt": "x", "temp": 1, "top_k": 100000000}', '{"prompt": "x", "regex": "a", "ban": ["a"]}',
+        '{"prompt": "\\ud800"}', '{"id": "\\ud800", "prompt": "x"}',
+        '{"messages": [{"role": "user", "content": "\\ud800"}]}',
+        '{"id": 1, "prompt": 5}',
+    ]  # fmt: skip
+    done = batch("\n".join(["good", *bad, '{"id": 7, "prompt": "also good"}']), *GREEDY, "-f", "in.jsonl")
+    found = records(done.out)
+    assert done.code == 2 and [record["line"] for record in found] == list(range(1, 9)), done.err
+    assert [record["line"] for record in found if "error" not in record] == [1, 8]
+    assert "Traceback" not in done.err and "fault of mlxctl" not in done.err
+
+
+def test_a_beginning_that_is_too_long(batch: Callable[..., Any], mlxctl: Program) -> None:
+    """Is refused with each line, before anything of it is read."""
+    (mlxctl.cwd / "doc.txt").write_text("The rain in the morning was light. " * 4000)
+    done = batch("one\ntwo", "-f", "doc.txt", timeout=60)
+    assert done.code == 2 and all("the context of" in record["error"] for record in records(done.out)), done.err
+
+
+def test_a_cache_of_a_bounded_size(batch: Callable[..., Any], mlxctl: Program, tiny: Tiny) -> None:
+    """Alone it keeps the first tokens, in the library's batch it does not."""
+    args = ("--temp", "0", "-m", "60", "--max-kv-size", "32")
+    done = batch("\n".join(prompts(4)), *args, model="moe")
+    assert done.code == 0 and "one after the other" in done.err
+    for record, prompt in zip(records(done.out), prompts(4), strict=True):
+        single = mlxctl("run", "--model", tiny("moe"), *args, "--format", "json", prompt)
+        assert json.loads(single.out)["text"] == record["text"]
+
+
+@pytest.mark.parametrize("flag", ["--output", "--tee"])
+def test_the_file_that_is_resumed_is_kept(flag: str, batch: Callable[..., Any], mlxctl: Program) -> None:
+    """What it held stays, and what is new comes after it."""
+    assert batch("one\ntwo", *GREEDY, flag, "out.jsonl").code == 0
+    before = (mlxctl.cwd / "out.jsonl").read_text()
+    done = batch("one\ntwo\nthree", *GREEDY, "--resume", "out.jsonl", flag, "out.jsonl")
+    after = (mlxctl.cwd / "out.jsonl").read_text()
+    assert done.code == 0 and after.startswith(before) and len(records(after)) == 3, done.err
+
+
+def test_a_file_that_the_shell_has_emptied(batch: Callable[..., Any], mlxctl: Program, tiny: Tiny) -> None:
+    assert batch("one", *GREEDY, "--output", "out.jsonl").code == 0
+    script = f"{mlxctl.path} run --model {tiny('llama')} --batch in.jsonl --resume out.jsonl > out.jsonl"
+    done = subprocess.run(["bash", "-c", script], env=mlxctl.env, cwd=mlxctl.cwd, capture_output=True, check=False)
+    assert done.returncode == 2 and b">>" in done.stderr
+
+
+def test_resumed_with_other_lines(batch: Callable[..., Any], mlxctl: Program) -> None:
+    """A number is no proof that it is the same line."""
+    assert batch("one\ntwo", *GREEDY, "--output", "out.jsonl").code == 0
+    done = batch("zero\none\ntwo", *GREEDY, "--resume", "out.jsonl")
+    assert [record["line"] for record in records(done.out)] == [1, 2, 3] and "answered anew" in done.err, done.err
+
+
+def test_interrupted_with_a_file(mlxctl: Program, tiny: Tiny) -> None:
+    """What is done is in the file, for --resume."""
+    sizes = [5, *[1500] * 29]
+    lines = "\n".join(json.dumps({"prompt": f"p{number}", "max_tokens": size}) for number, size in enumerate(sizes))
+    (mlxctl.cwd / "in.jsonl").write_text(lines)
+    process = mlxctl.popen("run", "--model", tiny("llama"), "--batch", "in.jsonl", "--batch-size", "3", "--tee", "o",
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    assert process.stdout is not None
+    os.read(process.stdout.fileno(), 10)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130 and b"once more ends at once" in err
+    assert 3 <= len(records((mlxctl.cwd / "o").read_text())) < 30
+
+
+def test_figures_of_a_record(batch: Callable[..., Any], mlxctl: Program) -> None:
+    """The model is loaded once; a stop text leaves caches to measure; the stats file has a line an answer."""
+    done = batch("one\ntwo\nthree", "-m", "40", "--stop", "e", "--temp", "0", "--stats-file", "s.jsonl")
+    found = records(done.out)
+    assert [record["timing"]["load_s"] is None for record in found] == [False, True, True]
+    assert any(record["stop"]["kind"] == "string" for record in found)
+    assert all(record["timing"]["kv_bytes"] > 0 for record in found)
+    assert len((mlxctl.cwd / "s.jsonl").read_text().splitlines()) == 3
+
+
+def test_data_names_no_files(batch: Callable[..., Any], mlxctl: Program) -> None:
+    """A schema may be an object, a grammar text; what a path leads to is nobody's business."""
+    (mlxctl.cwd / "s.json").write_text('{"type": "boolean"}')
+    settings = [{"grammar": "/etc/passwd"}, {"json_schema": "s.json"}, {"json_schema": {"type": "boolean"}},
+                {"grammar": 'root ::= "yes"'}]  # fmt: skip
+    done = batch("\n".join(json.dumps({"prompt": "x", **one}) for one in settings), "--temp", "0", "-m", "20")
+    found = records(done.out)
+    assert ["error" in record for record in found] == [True, True, False, False] and "root:x" not in done.out
+    assert found[2]["text"] in ("true", "false") and found[3]["text"] == "yes"
+
+
+def test_odd_beginnings(batch: Callable[..., Any]) -> None:
+    """A byte order mark, a quotation, a list."""
+    done = batch('\ufeff{"id": "z", "prompt": "x"}\n"Quoted," he said\n"whole"\n["a", "b"]', *GREEDY)
+    found = records(done.out)
+    assert [record["id"] for record in found] == ["z", 2, 3, 4]
+    assert "error" in found[3] and not any("error" in record for record in found[:3])

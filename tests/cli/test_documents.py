@@ -74,7 +74,7 @@ def tree(mlxctl: Program) -> Path:
 def test_folders_and_patterns(tree: Path, rendered: Callable[..., Any], mlxctl: Program, tiny: Tiny) -> None:
     """Refused with a hint, or taken in the order of their paths; what is hidden, linked or no text stays out."""
     text, said = rendered("-f", "src", "--recursive", "hi")
-    assert text == "first\n\nsecond\n\nthird\n\nhi" and "1 of 4 files are no text" in said
+    assert text == "first\n\nsecond\n\nthird\n\nhi" and "d.bin, of 4 files, are no text" in said
     assert rendered("-f", "src/**/*.txt", "--recursive", "hi")[0] == "third\n\nhi"
     assert rendered("-f", "src/[ab].py", "--recursive", "hi")[0] == "first\n\nsecond\n\nhi"
     for name, hint in (("src", "--recursive"), ("src/*.py", "quotes")):

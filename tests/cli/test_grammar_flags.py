@@ -74,6 +74,10 @@ def test_incomplete(run: Callable[..., Any]) -> None:
     done = run("--json-schema", "name", "-m", "3")
     assert done.code == 0 and "the answer is incomplete" in done.err
     assert run("--json-schema", "name", "-m", "3", "--fail-on-length").code == 10
+    cut = run("--json-schema", "ok bool", "--stop", "}", "--fail-on-length")  # not by the limit
+    assert cut.code == 10 and "the answer is incomplete" in cut.err
+    assert json.loads(run("--json-schema", "name", "-m", "3", "--format", "json").out)["stop"]["incomplete"] is True
+    assert "incomplete" not in json.loads(run("--json-schema", "ok bool", "--format", "json").out)["stop"]
 
 
 @pytest.mark.parametrize(
