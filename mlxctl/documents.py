@@ -4,12 +4,14 @@ import glob
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from mlxctl.errors import UsageError
 from mlxctl.paths import expand, is_dir
 
 _MAGIC = frozenset("*?[")
+MOST = 200_000_000  # bytes of a text that a prompt is made of; files and pipes may be endless
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ def gather(names: Sequence[str], *, recursive: bool, say: Callable[[str], None])
 
 def read(name: str, say: Callable[[str], None]) -> str:
     """A file as text: UTF-8, else what its bytes look like most, which is told. Raises UsageError."""
-    data = _bytes(name)
+    data = bytes_of(name)
     with suppress(UnicodeDecodeError):
         text = data.decode("utf-8-sig")
         if "\0" in text:
@@ -56,7 +58,8 @@ def _of(name: str, *, recursive: bool, say: Callable[[str], None]) -> Iterator[D
         if not recursive:
             raise UsageError(f"{name}: no such file", hint="let the shell read the pattern (no quotes), or --recursive")
         found = sorted(Path(one) for one in glob.glob(str(path), recursive=True))  # noqa: PTH207
-        yield from _texts([one for one in found if one.is_file() and not one.is_symlink()], name, say)
+        root = Path(*takewhile(lambda part: not _MAGIC & set(part), path.parts))
+        yield from _texts([one for one in found if one.is_file() and not _linked(one, root)], name, say)
     else:
         yield Document(name, read(name, say))
 
@@ -76,6 +79,12 @@ def _inside(folder: Path) -> Iterator[Path]:
             yield path
 
 
+def _linked(path: Path, root: Path) -> bool:
+    """Whether a link leads to a file found below a folder: it may be found again, or lie elsewhere."""
+    below = path.relative_to(root).parts
+    return any(root.joinpath(*below[:size]).is_symlink() for size in range(1, len(below) + 1))
+
+
 def _texts(paths: Sequence[Path], name: str, say: Callable[[str], None]) -> Iterator[Document]:
     left_out: list[Path] = []
     for path in paths:
@@ -90,11 +99,16 @@ def _texts(paths: Sequence[Path], name: str, say: Callable[[str], None]) -> Iter
         say(f"{left_out[0]}{more}, of {len(paths)} files, are no text and are left out")
 
 
-def _bytes(name: str) -> bytes:
+def bytes_of(name: str) -> bytes:
+    """What a file holds, as far as a prompt could. Raises UsageError."""
     try:
-        return expand(name).read_bytes()
+        with expand(name).open("rb") as file:
+            data = file.read(MOST + 1)
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}") from None
+    if len(data) > MOST:
+        raise UsageError(f"{name}: has more than {MOST // 10**6} MB, and no model takes so much")
+    return data
 
 
 def _guess(data: bytes) -> tuple[str, str] | None:

@@ -142,11 +142,17 @@ def _grammar(name: str, text: str) -> str:
 
 
 def _valid(what: str, grammar: str) -> str:
-    from llguidance import LLMatcher
+    from llguidance import LLMatcher, LLTokenizer
 
     wrong, messages = LLMatcher.validate_grammar_with_warnings(grammar)
     if wrong:
         raise UsageError(f"{what}: {_reason(messages[0])}")
+    matcher = LLMatcher(LLTokenizer("byte"), grammar, log_level=0)
+    if not matcher.is_error():
+        matcher.compute_bitmask()
+    if matcher.is_error():  # it can be read, and asks for what cannot be
+        reason = _reason(matcher.get_error())
+        raise UsageError(f"{what}: " + ("no text is of it" if reason.startswith("NoExtension") else reason))
     return grammar
 
 

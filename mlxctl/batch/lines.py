@@ -38,7 +38,7 @@ class Line:
 
 
 def read(text: str) -> Iterator[Line]:
-    """The lines that are not empty, in their order."""
+    """The lines that are not empty, in their order; bytes that are no text are told in theirs."""
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         if line.strip():
             yield _line(number, line.removesuffix("\r"))
@@ -59,19 +59,27 @@ def keys() -> dict[str, str]:
     return {**{row.name: row.key for row in rows}, **{row.key: row.key for row in rows}}
 
 
+def is_id(value: Any) -> bool:
+    """Whether a value may tell lines apart."""
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
 def _line(number: int, text: str) -> Line:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return Line(number, number, fault=UsageError(f"line {number}: not UTF-8 text"))
     if not text.lstrip().startswith("{"):
         return _bare(number, text)
     try:
         found = json.loads(text)
-        text.encode()
         json.dumps(found, ensure_ascii=False).encode()  # an escape may spell half a character
     except UnicodeEncodeError:
         return Line(number, number, fault=UsageError(f"line {number}: holds half a character (a lone surrogate)"))
     except (ValueError, RecursionError) as error:
         return Line(number, number, fault=UsageError(f"line {number}: not JSON: {first_line(error)}"))
     id = found.get("id", number)
-    if not isinstance(id, str | int) or isinstance(id, bool):
+    if not is_id(id):
         return Line(number, number, fault=UsageError(f"line {number}: id: expected text or a whole number"))
     try:
         return _object(number, id, found)

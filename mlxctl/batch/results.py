@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlxctl.batch.lines import Line
+from mlxctl.batch.lines import Line, is_id
 from mlxctl.errors import MlxctlError, UsageError
 from mlxctl.events import Done
 from mlxctl.output.json import encode
@@ -20,7 +20,9 @@ def answered(line: Line, done: Done) -> dict[str, Any]:
 
 def failed(line: Line, error: MlxctlError) -> dict[str, Any]:
     """The record of a line that has none."""
-    return {"id": line.id, "line": line.number, "error": error.message, "exit_status": int(error.exit_status)}
+    where = f"line {line.number}: "
+    message = where + error.message.removeprefix(where)
+    return {"id": line.id, "line": line.number, "error": message, "exit_status": int(error.exit_status)}
 
 
 class Results:
@@ -81,5 +83,5 @@ def _record(line: bytes) -> dict[str, Any] | None:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    is_one = isinstance(found, dict) and isinstance(found.get("id"), str | int) and "line" in found
+    is_one = isinstance(found, dict) and is_id(found.get("id")) and "line" in found
     return found if is_one else None

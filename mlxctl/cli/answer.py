@@ -111,6 +111,7 @@ class _Session:
             if not self._done:
                 with suppress(MlxctlError):  # stdout itself may be what failed
                     self.writer.fail(error.message, error.exit_status)
+                    self.out.finish(whole=False)  # no file takes it
             raise
         finally:
             self.bar.close()

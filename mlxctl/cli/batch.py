@@ -2,14 +2,15 @@
 
 import os
 import stat
+import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mlxctl import texts
+from mlxctl import documents
 from mlxctl.batch import lines, results
 from mlxctl.batch.lines import Line
 from mlxctl.batch.results import Earlier, Results
@@ -46,6 +47,8 @@ def run_batch(app: App, resolved: Resolved, words: Sequence[str]) -> int:
     if settings.cache.auto:
         app.say("--auto-cache does nothing in a batch, which reads once what its prompts begin with alike")
     out = Kept(app.stdout, settings.request)
+    if settings.request.batch != "-" and out.goes_to(expand(settings.request.batch or "")):
+        raise UsageError("--batch: its lines would be lost to the answers, which go to the same file")
     if settings.request.resume is not None and out.goes_to(expand(settings.request.resume)):
         out.keep("".join(one.text for one in earlier.values()))
     divert_prints()
@@ -89,7 +92,9 @@ def _settings(settings: Settings, words: Sequence[str]) -> Settings:
 
 
 def _text(app: App, name: str) -> str:
-    return app.stdin.read() if name == "-" else texts.read_file(name)
+    """The lines; what is not UTF-8 among them is told at its turn."""
+    data = app.stdin.read_bytes() if name == "-" else documents.bytes_of(name)
+    return data.decode("utf-8", "surrogateescape")
 
 
 class _Session:
@@ -105,7 +110,8 @@ class _Session:
         self._out = out
         self._results = Results(self._out.write, found, ordered=not settings.request.as_completed)
         self._bar = CountBar(app)
-        self._signals = Signals(lambda signal: self._bar.close(), self._bar.show_cursor)
+        self._signals = Signals(lambda signal: self._bar.close(), self._leave)
+        self._writing = threading.Lock()
         self._log = Log("batch", self._say_once)
         self._told: set[str] = set()
         self._tokens = self._failed = self._answered = 0
@@ -123,15 +129,28 @@ class _Session:
             started = time.perf_counter()
             try:
                 self._answer(engine)
-            finally:  # what is answered is kept, whatever ends the rest
+            finally:
                 self._bar.close()
-                self._results.finish()
-                self._out.finish(whole=True)
+                self._keep()
         finally:
             self._bar.close()
         self._sum_up(time.perf_counter() - started)
         signal = self._signals.asked()
         return exit_status(signal) if signal else self._status
+
+    def _keep(self) -> None:
+        """What is answered is kept, whatever ends the rest."""
+        with self._writing:
+            self._results.finish()
+            self._out.finish(whole=True)
+
+    def _leave(self) -> None:
+        """A second signal: the main thread is not waited for, but a record that it is writing."""
+        self._bar.show_cursor()
+        with suppress(MlxctlError):
+            if self._writing.acquire(timeout=1):
+                self._results.finish()
+                self._out.finish(whole=True)
 
     def _answer(self, engine: "Engine") -> None:
         hindrance = engine.batch_hindrance(self._settings)
@@ -233,7 +252,8 @@ class _Session:
         self._put(results.failed(line, error))
 
     def _put(self, record: dict[str, object]) -> None:
-        self._bar.aside(partial(self._results.add, record))
+        with self._writing:
+            self._bar.aside(partial(self._results.add, record))
         self._bar.update("answers", self._answered + self._failed)
 
     def _say_once(self, message: str) -> None:

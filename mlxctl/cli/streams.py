@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from mlxctl.documents import MOST
 from mlxctl.errors import ReaderGone, ResourceError, UsageError
 from mlxctl.terminal import harmless
 from mlxctl.texts import decode
-
-_MOST = 200_000_000  # bytes of stdin; it may be endless
 
 
 class Out:
@@ -145,10 +144,14 @@ class In:
 
     def read(self) -> str:
         """Everything up to its end; UsageError when it is closed or not UTF-8."""
+        return decode(self.read_bytes(), "stdin")
+
+    def read_bytes(self) -> bytes:
+        """The same, whatever it is."""
         if self._closed:
             raise UsageError("stdin is closed: there is no prompt to read")
         try:
-            return decode(self._all(), "stdin")
+            return self._all()
         except OSError as error:
             raise UsageError(f"stdin: {error.strerror}") from None
 
@@ -156,8 +159,8 @@ class In:
         data = bytearray()
         for piece in iter(self._some, b""):
             data += piece
-            if len(data) > _MOST:
-                raise UsageError(f"stdin: more than {_MOST // 10**6} MB have come, and no model takes so much")
+            if len(data) > MOST:
+                raise UsageError(f"stdin: more than {MOST // 10**6} MB have come, and no model takes so much")
         return bytes(data)
 
     def lines(self) -> Iterator[str]:

@@ -1,10 +1,12 @@
 """An answer held to a grammar: what may not come next cannot be sampled."""
 
 import functools
+import json
 from collections.abc import Sequence
 from typing import Any
 
-from mlxctl.errors import MlxctlError, UsageError
+from mlxctl.engine.special import Guard, protected
+from mlxctl.errors import MlxctlError, UsageError, first_line
 
 
 class Constraint:
@@ -49,7 +51,10 @@ class Constraint:
         if self._prompt is None:
             self._prompt = int(tokens.size)
         allowed = self._allowed(tokens[self._prompt :].tolist(), int(logits.shape[-1]))
-        return mx.where(mx.array(allowed), logits, -mx.inf)
+        held = mx.where(mx.array(allowed), logits, -mx.inf)
+        if mx.max(held).item() == -mx.inf:
+            raise UsageError("nothing that the grammar allows next may be sampled: --ban or --logit-bias forbids it")
+        return held
 
     def is_complete(self, ids: Sequence[int]) -> bool:
         """Whether nothing can follow these tokens of the answer but its end."""
@@ -137,10 +142,14 @@ class Constraint:
 
 @functools.lru_cache(maxsize=2)
 def _vocabulary(tokenizer: Any, vocab_size: int) -> Any:
-    """The tokens as llguidance knows them."""
-    from llguidance.hf import from_tokenizer
+    """The tokens as llguidance knows them. What a grammar spells is text, and none of it is a special token."""
+    from llguidance import LLTokenizer
 
     try:
-        return from_tokenizer(tokenizer._tokenizer, n_vocab=vocab_size, eos_token=sorted(tokenizer.eos_token_ids))
+        data = Guard(tokenizer).renamed() | {"padding": None, "truncation": None}
+        ends = protected(tokenizer).values()
+        for token in data["added_tokens"]:
+            token["special"] = token["special"] or token["id"] in ends
+        return LLTokenizer(json.dumps(data), n_vocab=vocab_size, eos_token=sorted(tokenizer.eos_token_ids))
     except Exception as error:  # its parts are written in Rust, and raise what they like
-        raise UsageError(f"this model's tokenizer cannot be held to a grammar: {error}") from error
+        raise UsageError(f"this model's tokenizer cannot be held to a grammar: {first_line(error)}") from error

@@ -72,6 +72,11 @@ class Guard:
     def _renamed(self) -> Any:
         """A copy of the fast tokenizer in which the protected tokens have their secret names."""
         from tokenizers import Tokenizer
+
+        return Tokenizer.from_str(json.dumps(self.renamed()))
+
+    def renamed(self) -> dict[str, Any]:
+        """The data of the fast tokenizer in which no text spells a protected token. Raises UsageError."""
         from transformers.tokenization_utils_base import PreTrainedTokenizerBase as Base
 
         plain_encode = type(self._tokenizer._tokenizer).encode is Base.encode
@@ -85,7 +90,7 @@ class Guard:
         model["vocab"] = self._rename_vocab(model["vocab"])
         if isinstance(model.get("unk_token"), str):
             model["unk_token"] = self._secret.get(model["unk_token"], model["unk_token"])
-        return Tokenizer.from_str(json.dumps(data))
+        return dict(data)
 
     def _rename_vocab(self, vocab: Any) -> Any:
         if isinstance(vocab, dict):

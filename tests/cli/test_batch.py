@@ -285,12 +285,13 @@ def test_what_fails_in_its_step_is_its_own(batch: Callable[..., Any]) -> None:
         '{"prompt": "x", "temp": 1, "top_k": 100000000}', '{"prompt": "x", "regex": "a", "ban": ["a"]}',
         '{"prompt": "\\ud800"}', '{"id": "\\ud800", "prompt": "x"}',
         '{"messages": [{"role": "user", "content": "\\ud800"}]}',
-        '{"id": 1, "prompt": 5}',
+        '{"id": 1, "prompt": 5}', '{"prompt": "x", "ban": ["\\ud800"]}', '{"prompt": "x", "stop": [""]}',
     ]  # fmt: skip
     done = batch("\n".join(["good", *bad, '{"id": 7, "prompt": "also good"}']), *GREEDY, "-f", "in.jsonl")
     found = records(done.out)
-    assert done.code == 2 and [record["line"] for record in found] == list(range(1, 9)), done.err
-    assert [record["line"] for record in found if "error" not in record] == [1, 8]
+    assert done.code == 2 and [record["line"] for record in found] == list(range(1, 11)), done.err
+    assert [record["line"] for record in found if "error" not in record] == [1, 10]
+    assert all(record["error"].startswith("line ") for record in found if "error" in record)
     assert "Traceback" not in done.err and "fault of mlxctl" not in done.err
 
 
@@ -377,3 +378,34 @@ def test_odd_beginnings(batch: Callable[..., Any]) -> None:
     found = records(done.out)
     assert [record["id"] for record in found] == ["z", 2, 3, 4]
     assert "error" in found[3] and not any("error" in record for record in found[:3])
+
+
+def test_its_own_file_is_not_written_over(batch: Callable[..., Any], mlxctl: Program) -> None:
+    done = batch("one\ntwo", *GREEDY, "--output", "in.jsonl")
+    assert done.code == 2 and (mlxctl.cwd / "in.jsonl").read_text() == "one\ntwo"
+
+
+def test_a_line_that_is_no_text(mlxctl: Program, tiny: Tiny) -> None:
+    done = mlxctl("run", "--model", tiny("llama"), *GREEDY, "--batch", "-", input=b"ok\ncaf\xe9\nwell")
+    assert [record["line"] for record in records(done.out) if "error" in record] == [2], done.err
+
+
+def test_ids_that_look_alike(batch: Callable[..., Any], mlxctl: Program) -> None:
+    """True is 1 to Python, and 2.0 is 2."""
+    odd = [{"id": id, "line": 1, "finish_reason": "stop"} for id in (True, 2.0)]
+    (mlxctl.cwd / "out.jsonl").write_text("\n".join(map(json.dumps, [*odd, {"id": 9, "line": 9}])))
+    assert len(records(batch("one\ntwo", *GREEDY, "--resume", "out.jsonl").out)) == 2
+
+
+def test_ended_at_once(mlxctl: Program, tiny: Tiny) -> None:
+    """A second signal waits for nothing, and loses nothing that was done: an endless line holds the others back."""
+    lines = [{"prompt": "x", "max_tokens": -1}, *[{"prompt": "y", "max_tokens": 4}] * 3]
+    (mlxctl.cwd / "in.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    process = mlxctl.popen("run", "--model", tiny("llama"), "--batch", "in.jsonl", stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE)  # fmt: skip
+    time.sleep(8)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(1)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and [record["line"] for record in records(out.decode())] == [2, 3, 4], err

@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -211,3 +212,48 @@ def test_top_logprobs(mlxctl: Program, tiny: Tiny) -> None:
         assert len(values) == 4 and values == sorted(values, reverse=True)
         assert token["top_logprobs"][0]["id"] == token["id"] and values[0] == pytest.approx(token["logprob"])
     assert mlxctl("run", "--model", tiny("llama"), "hi", "--top-logprobs", "4").code == 2
+
+
+def test_endless_and_huge_files(mlxctl: Program, tiny: Tiny) -> None:
+    done = mlxctl("run", "--model", tiny("stopper"), "-f", "/dev/zero", "hi", timeout=60)
+    assert done.code == 2 and "no model takes so much" in done.err
+
+
+def test_links_are_followed_nowhere(rendered: Callable[..., Any], mlxctl: Program) -> None:
+    """A loop of links hands over the same file again and again, and a link may lead out of the folder."""
+    (mlxctl.cwd / "d" / "sub").mkdir(parents=True)
+    (mlxctl.cwd / "d" / "a.txt").write_text("once")
+    (mlxctl.cwd / "d" / "sub" / "loop").symlink_to("..")
+    (mlxctl.cwd / "d" / "away.txt").symlink_to("/etc/passwd")
+    for name in ("d", "d/**/*", "d/*.txt"):
+        assert rendered("--recursive", "-f", name, "hi")[0] == "once\n\nhi", name
+
+
+def test_every_file_has_its_place(mlxctl: Program, tiny: Tiny) -> None:
+    for name in ("a.txt", "b.txt"):
+        (mlxctl.cwd / name).write_text(name)
+    model = ("--model", tiny("stopper"), "-f", "a.txt", "-f", "b.txt")
+    done = mlxctl("run", *model, "--prompt-template", "{file:a.txt} {prompt}", "hi")
+    assert done.code == 2 and "no place for b.txt" in done.err
+    done = mlxctl("run", "--model", tiny("stopper"), "--prompt-template", "{prompt}", "--param", "prompt=x", "hi")
+    assert done.code == 2 and "--param prompt" in done.err
+
+
+def test_a_file_needs_no_stdout(mlxctl: Program, tiny: Tiny) -> None:
+    """--output takes the answer whether anybody reads stdout or not; --tee keeps what came before its reader left."""
+    scripts = {
+        "--output o1 hi | true": "o1",
+        "--output o2 hi >&-": "o2",
+        "-m 900 --tee o3 hi | head -c 5 >/dev/null": "o3",
+    }
+    for script, name in scripts.items():
+        model = tiny("llama" if name == "o3" else "stopper")
+        subprocess.run(["bash", "-c", f"{mlxctl.path} run --model {model} {script}"], env=mlxctl.env, cwd=mlxctl.cwd,
+                       check=False)  # fmt: skip
+        assert (mlxctl.cwd / name).read_text(), name
+
+
+def test_a_context_is_not_outgrown(mlxctl: Program, tiny: Tiny) -> None:
+    """A limit on the answer says nothing of the prompt."""
+    done = mlxctl("run", "--model", tiny("llama"), "-m", "2", "hi", input="seventeen " * 3000)
+    assert (done.code, done.out) == (2, "") and "the context of" in done.err

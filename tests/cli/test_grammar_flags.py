@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -134,3 +135,55 @@ def test_generate_holds_to_a_profile_too(mlxctl: Program, tiny: Tiny) -> None:
 def test_in_a_chat(mlxctl: Program, tiny: Tiny) -> None:
     done = mlxctl("chat", "--model", tiny("llama"), "--regex", "[ab]{3}", "--temp", "1", input="one\ntwo\n")
     assert re.fullmatch(r"([ab]{3}\n){2}", done.out), done
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (("--json-schema", '{"const": "a<|im_end|>b"}'), '"a<|im_end|>b"'),
+        (("--json-schema", '{"enum": ["<|im_start|>"]}'), '"<|im_start|>"'),
+        (("--grammar", 'start: "<|im_end|>"'), "<|im_end|>"),
+    ],
+)
+def test_what_a_grammar_spells_is_text(args: tuple[str, ...], text: str, run: Callable[..., Any]) -> None:
+    """And no special token, which would end the answer, or open a turn in it."""
+    done = run(*args, "--format", "json")
+    answer = json.loads(done.out)
+    assert (done.code, answer["text"]) == (0, text), done.err
+    assert answer["timing"]["generation_tokens"] > 5
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("--json-schema", '{"$ref": "#"}'), ("--regex", "[^\\x00-\\x{10FFFF}]"), ("--grammar", "root ::= root"),
+     ("--grammar", 'start: a\na: a "x" | a\n')],
+)  # fmt: skip
+def test_what_no_text_satisfies_is_refused(args: tuple[str, ...], mlxctl: Program) -> None:
+    """Before anything is loaded, in words."""
+    done = mlxctl("run", "--model", "./nowhere", *args, "hi")
+    assert (done.code, done.out) == (2, "") and "no text is of it" in done.err, done.err
+
+
+def test_nothing_is_left_to_sample(run: Callable[..., Any]) -> None:
+    done = run("--regex", "a", "--ban", "a")
+    assert done.code == 2 and "--ban" in done.err, done
+
+
+@pytest.mark.parametrize("text", ["name, name", "true", "tags[]", "-", "age: int", "a/b c"])
+def test_what_is_no_field(text: str, mlxctl: Program) -> None:
+    assert mlxctl("run", "--model", "./nowhere", "--json-schema", text, "hi").code == 2
+
+
+def test_a_file_that_could_be_a_field(run: Callable[..., Any], mlxctl: Program) -> None:
+    """It is not guessed which is meant."""
+    (mlxctl.cwd / "person").write_text('{"type": "boolean"}')
+    done = run("--json-schema", "person")
+    assert done.code == 2 and "./person" in done.err
+    assert run("--json-schema", "./person").out.strip() in ("true", "false")
+    assert json.loads(run("--json-schema", "person str", "-m", "200").out)
+
+
+def test_a_pipe_is_read_once(mlxctl: Program, tiny: Tiny) -> None:
+    script = f'{mlxctl.path} run --model {tiny("llama")} --json-schema <(echo \'{{"type": "boolean"}}\') hi'
+    done = subprocess.run(["bash", "-c", script], env=mlxctl.env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() in ("true", "false")

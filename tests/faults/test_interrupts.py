@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -31,6 +32,15 @@ LONG, ONE_CHUNK, SMALL_CHUNKS = 8500, "100000", "64"  # tokens; the one chunk ta
 SOON_S = 8.0  # well below that half minute, well above what a loaded machine needs to leave
 
 WAITING_IMPORT = "import os, time\nos.write(2, b'importing\\n')\ntime.sleep(300)\n"
+
+
+@pytest.fixture
+def wide(tiny: Tiny, tmp_path: Path) -> str:
+    """A tiny model whose context has room for a prompt that takes long to read."""
+    shutil.copytree(tiny("llama"), tmp_path / "wide")
+    config = json.loads((tmp_path / "wide" / "config.json").read_text())
+    (tmp_path / "wide" / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 20_000}))
+    return str(tmp_path / "wide")
 
 
 def _prefilling(out: bytes) -> bool:
@@ -116,10 +126,10 @@ def test_generate(mlxctl: Program, tiny: Tiny) -> None:
 
 
 @both
-def test_prefilling(mlxctl: Program, tiny: Tiny, tmp_path: Path, number: int) -> None:
+def test_prefilling(mlxctl: Program, wide: str, tmp_path: Path, number: int) -> None:
     """Between two chunks of a long prompt."""
     flags = ("-f", prompt_file(tmp_path, LONG), "--prefill-step-size", SMALL_CHUNKS, "--format", "jsonl")
-    with running(mlxctl, "run", "--model", tiny("llama"), *ENDLESS, *flags, "hi") as run:
+    with running(mlxctl, "run", "--model", wide, *ENDLESS, *flags, "hi") as run:
         run.wait_out(_prefilling)
         run.signal(number)
         assert run.end() == STATUS[number]
@@ -130,12 +140,12 @@ def test_prefilling(mlxctl: Program, tiny: Tiny, tmp_path: Path, number: int) ->
     assert (done["timing"]["generation_tokens"], done["timing"]["ttft_s"]) == (0, None)
 
 
-def test_deep_in_the_library(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+def test_deep_in_the_library(mlxctl: Program, wide: str, tmp_path: Path) -> None:
     """One chunk of half a minute is not waited for, and still ends in good order."""
     flags = ("-f", prompt_file(tmp_path, LONG), "--prefill-step-size", ONE_CHUNK, "--format", "jsonl", "--stats")
     log = tmp_path / "stats.jsonl"
     with running(
-        mlxctl, "run", "--model", tiny("llama"), *ENDLESS, *flags, "--stats-file", str(log), "hi"
+        mlxctl, "run", "--model", wide, *ENDLESS, *flags, "--stats-file", str(log), "hi"
     ) as run:  # fmt: skip
         run.wait_out(_in_the_library)
         start = run.signal(signal.SIGINT)
@@ -148,10 +158,10 @@ def test_deep_in_the_library(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> Non
     assert [json.loads(line)["finish_reason"] for line in log.read_text().splitlines()] == ["interrupted"]
 
 
-def test_second_signal(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+def test_second_signal(mlxctl: Program, wide: str, tmp_path: Path) -> None:
     """Whoever insists is not kept waiting, whatever the library does; each line written is whole."""
     flags = ("-f", prompt_file(tmp_path, LONG), "--prefill-step-size", ONE_CHUNK, "--format", "jsonl")
-    with running(mlxctl, "run", "--model", tiny("llama"), *ENDLESS, *flags, "hi") as run:
+    with running(mlxctl, "run", "--model", wide, *ENDLESS, *flags, "hi") as run:
         run.wait_out(_in_the_library)
         run.signal(signal.SIGINT)
         time.sleep(0.3)  # a person's double press: in good order by now, or at once
