@@ -64,6 +64,19 @@ def test_as_single_runs(kind: str, batch: Callable[..., Any], tiny: Tiny) -> Non
         assert record["timing"]["prompt_tokens"] == single.timing.prompt_tokens
 
 
+@pytest.mark.parametrize("kind", ["llama", "hybrid", "sliding"])
+def test_long_prompts_in_pieces(kind: str, batch: Callable[..., Any], tiny: Tiny) -> None:
+    """Read sixteen tokens at a time, beyond every window, beside short ones."""
+    asked = [" ".join([LINE] * count) for count in (1, 5, 2, 8)] + ["hi"]
+    done = batch("\n".join(asked), *GREEDY, "--prefill-step-size", "16", model=kind)
+    assert done.code == 0, done.err
+    made = Settings(model=Model(path=tiny(kind)), generation=Generation(max_tokens=12, prefill_step_size=16))
+    engine = Engine.load(made)
+    for record, prompt in zip(records(done.out), asked, strict=True):
+        *_, single = engine.stream([{"role": "user", "content": prompt}])
+        assert isinstance(single, Done) and record["text"] == single.text, prompt[:40]
+
+
 @pytest.mark.parametrize("kind", ["llama", "chunked", "pairs"])
 def test_a_shared_beginning_is_read_once(kind: str, batch: Callable[..., Any], tiny: Tiny, mlxctl: Program) -> None:
     """And nothing of the answers depends on it; where caches cannot be joined, it is read with each."""

@@ -15,7 +15,7 @@ import pytest
 from conftest import Program
 
 Tiny = Callable[[str], str]
-RESTARTS = 30
+RESTARTS = 15
 
 
 def folder(mlxctl: Program) -> Path:
