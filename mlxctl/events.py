@@ -73,13 +73,14 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """Which model answered."""
+    """Which model answered. dtype: the type it computed in; expanded: whether quantized weights were made dense."""
 
     id: str
     path: str
     revision: str | None
     fingerprint: str
     dtype: str
+    expanded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,24 +33,29 @@ def device(patient: Patient) -> Iterator[Found]:
 @check("blas")
 def blas(patient: Patient) -> Iterator[Found]:
     """On a CPU under Linux nearly all of the work is BLAS's, and the one that comes with mlx is slow."""
-    from mlxctl.engine import health
-    from mlxctl.engine.device import is_cpu
+    from mlxctl.engine import blas as library
+    from mlxctl.engine.device import is_cpu, require_backend
 
+    require_backend()
     if sys.platform != "linux" or not is_cpu():
         yield ok("the device's own")
         return
-    loaded, known = health.loaded_blas(), health.system_blas()
-    fast = [name for name in loaded if health.is_fast(name)]
+    loaded = library.loaded()
+    fast = [name for name in loaded if library.is_fast(name)]
     if fast:
         yield ok(", ".join(fast))
-    elif known is not None:
-        text = f"{', '.join(loaded) or 'one inside mlx'}, though the system has {known}"
-        yield warning(text, f"LD_PRELOAD={known} makes mlx use it, and read prompts several times as fast")
+    elif patient.environ.get(library.VARIABLE) == "off":
+        yield warning(
+            f"{library.VARIABLE}=off: {_slow(loaded)}", f"unset {library.VARIABLE}, for a fast one that is there"
+        )
     else:
         yield warning(
-            f"{', '.join(loaded) or 'one inside mlx'}, which is slow",
-            "install OpenBLAS (libopenblas0), then LD_PRELOAD=libopenblas.so.0",
+            _slow(loaded), "install OpenBLAS (libopenblas0): mlxctl finds it, and reads prompts several times as fast"
         )
+
+
+def _slow(loaded: list[str]) -> str:
+    return f"{', '.join(loaded) or 'one inside mlx'}, which is slow"
 
 
 @check("libraries")

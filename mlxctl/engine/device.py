@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from mlxctl.engine import blas
+from mlxctl.engine.imports import import_transformers
 from mlxctl.errors import ModelError, first_line
 
 _HALF = ("float16", "bfloat16")
@@ -14,9 +16,12 @@ _VERSIONS = ("mlxctl", "mlx", "mlx-lm", "transformers")
 
 
 def require_backend() -> None:
-    """Import mlx and mlx-lm, or say what is missing (ModelError)."""
+    """Import mlx and mlx-lm, after a fast BLAS where there is one, or say what is missing (ModelError)."""
+    blas.preload()
     try:
         import mlx.core  # noqa: F401
+
+        import_transformers()
         import mlx_lm  # noqa: F401
     except ImportError as error:
         raise ModelError(
@@ -47,8 +52,9 @@ def describe() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the packages that decide what comes out."""
-    return {name: found for name in _VERSIONS if (found := _version(name))}
+    """Versions of the packages that decide what comes out, and the fast BLAS that computes, where there is one."""
+    found = {name: found for name in _VERSIONS if (found := _version(name))}
+    return found | ({"blas": library} if (library := blas.fast()) else {})
 
 
 def _version(package: str) -> str | None:

@@ -181,7 +181,9 @@ class Engine:
     def info(self) -> ModelInfo:
         """Which model this is."""
         source = self._source
-        return ModelInfo(source.id, str(source.path), source.revision, self._fingerprint, self._weights.dtype)
+        return ModelInfo(
+            source.id, str(source.path), source.revision, self._fingerprint, self._weights.dtype, self._weights.expanded
+        )
 
     @property
     def versions(self) -> dict[str, str]:

@@ -1,15 +1,11 @@
-"""Whether the backend computes, how much memory it may use, and which BLAS it computes with."""
+"""Whether the backend computes, how much memory it may use, and whether weights are whole."""
 
-import ctypes.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from mlxctl.engine import device
 from mlxctl.errors import ModelError, first_line
-
-_GOOD = ("openblas", "mkl", "blis", "accelerate", "armpl")  # as they spell themselves in file names
 
 
 def compute() -> str:
@@ -54,30 +50,3 @@ def missing_parts(folder: Path) -> list[str]:
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return []  # no index, or one that the library does not read either
     return sorted(part for part in parts if not (folder / part).is_file())
-
-
-def loaded_blas() -> list[str]:
-    """The BLAS libraries in this process (Linux; elsewhere nobody can say), once mlx is imported."""
-    if sys.platform != "linux":
-        return []
-    lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
-    files = {fields[5] for fields in (line.split(maxsplit=5) for line in lines) if len(fields) > 5}
-    names = {Path(file).name for file in files if not any(other in file for other in ("numpy", "scipy"))}
-    return sorted(name for name in names if "blas" in name.lower() or "mkl" in name.lower())
-
-
-def system_blas() -> str | None:
-    """A fast BLAS that the system has, whether mlx uses it or not."""
-    return next((found for name in _GOOD if (found := _library(name))), None)
-
-
-def _library(name: str) -> str | None:
-    try:
-        return ctypes.util.find_library(name)
-    except OSError:  # it asks programs, whose own loader may complain in their output
-        return None
-
-
-def is_fast(library: str) -> bool:
-    """Whether a BLAS is one of the fast ones, by its file's name."""
-    return any(name in library.lower() for name in _GOOD)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlxctl.engine import demo, device, kv, roofline, sampling
+from mlxctl.engine import blas, demo, device, kv, roofline, sampling
+from mlxctl.engine.dense import make_dense
 from mlxctl.errors import MlxctlError, ModelError, ResourceError, UsageError, first_line, is_out_of_memory
 from mlxctl.paths import expand
 from mlxctl.rules import ModelFacts
@@ -36,12 +37,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Weights:
-    """A model in memory. dtype: the type it computes in. touched: bytes that one token reads of the weights, None where
-    nobody knows. folder and the like: where each part came from."""
+    """A model in memory. dtype: the type it computes in. expanded: whether quantized weights were made dense.
+
+    touched: bytes that one token reads of the weights, None where nobody knows. folder and the like: where each part
+    came from.
+    """
 
     model: Any
     draft: Any | None
     dtype: str
+    expanded: bool
     touched: int | None
     facts: ModelFacts
     folder: Path
@@ -116,13 +121,15 @@ def load_weights(source: Source, settings: Settings, check: Callable[[ModelFacts
     parts = [model] if draft is None else [model, draft]
     with _as_model_error(source.id):
         for part in parts:
-            _settle(part, options.dtype, say)
+            expanded = _settle(part, options.dtype, say)
     touched = roofline.weight_bytes(model, source.config) if draft is None else None
-    return Weights(model, draft, device.stored_dtype(model), touched, facts, source.path, adapter_folder, draft_folder)
+    return Weights(
+        model, draft, device.stored_dtype(model), expanded, touched, facts, source.path, adapter_folder, draft_folder
+    )
 
 
-def _settle(model: Any, wanted: str, say: Say) -> None:
-    """Give a lazy model the type it shall compute in, and read its weights."""
+def _settle(model: Any, wanted: str, say: Say) -> bool:
+    """Give a lazy model the type it shall compute in, and read its weights; whether quantized ones were expanded."""
     import mlx.core as mx
 
     stored = device.stored_dtype(model)
@@ -131,8 +138,11 @@ def _settle(model: Any, wanted: str, say: Say) -> None:
         say(f"{stored} is slow on a CPU: `mlxctl run`, or --dtype float32 there, is some thirty times faster")
     if dtype != stored:
         model.set_dtype(getattr(mx, dtype))
+    fast = wanted == "auto" and device.is_cpu() and blas.fast() is not None
+    expanded = fast and make_dense(model, getattr(mx, dtype).size)
     model.eval()
     mx.eval(model.parameters())
+    return expanded
 
 
 def go_offline() -> None:

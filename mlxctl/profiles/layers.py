@@ -15,7 +15,7 @@ from mlxctl.settings import Settings
 # Settings that stand for each other: a layer that sets one of them replaces the other.
 _EITHER = (frozenset({"prompt.system", "prompt.system_file"}),)
 # Variables of the program itself, beside those that set a setting.
-OWN_VARIABLES = ("MLXCTL_PROFILE", "MLXCTL_DEBUG")
+OWN_VARIABLES = ("MLXCTL_PROFILE", "MLXCTL_DEBUG", "MLXCTL_BLAS")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ TOP = {
     *("schema", "text", "thinking", "finish_reason", "stop", "profile", "model", "seed", "timing", "versions"),
     "device",
 }
-MODEL = {"id", "path", "revision", "fingerprint", "dtype"}
+MODEL = {"id", "path", "revision", "fingerprint", "dtype", "expanded"}
 TIMING = {
     *("load_s", "ttft_s", "total_s", "decode_s", "prompt_tokens", "cached_tokens", "prefill_tokens", "prompt_tps"),
     *("generation_tokens", "generation_tps", "peak_memory_gb", "kv_bytes", "kv_layers", "kv_layers_quantized"),

@@ -11,7 +11,7 @@ import pytest
 
 from mlxctl import options
 from mlxctl.doctor import Found, Patient, backend, contents, machine, places
-from mlxctl.engine import health
+from mlxctl.engine import blas, health
 
 Check = Callable[[Patient], Iterator[Found]]
 
@@ -82,15 +82,14 @@ def test_room_for_a_model(
 
 
 @pytest.mark.parametrize(
-    ("loaded", "known", "state"),
-    [(["libblas.so.3"], None, "warning"), (["libblas.so.3"], "libopenblas.so.0", "warning"),
-     (["libopenblasp-r0.3.21.so"], None, "ok"), ([], None, "warning")],
+    ("loaded", "switch", "state", "mend"),
+    [(["libblas.so.3"], "auto", "warning", "libopenblas0"), (["libblas.so.3"], "off", "warning", "unset MLXCTL_BLAS"),
+     (["libblas.so.3", "libopenblasp-r0.3.21.so"], "auto", "ok", None), ([], "auto", "warning", "libopenblas0")],
 )  # fmt: skip
-def test_blas(loaded: list[str], known: str | None, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "loaded_blas", lambda: loaded)
-    monkeypatch.setattr(health, "system_blas", lambda: known)
-    (found,) = backend.blas(Patient(None, {}))
-    assert found.state == state and (known is None or found.mend == f"LD_PRELOAD={known}" or known in str(found.mend))
+def test_blas(loaded: list[str], switch: str, state: str, mend: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas, "loaded", lambda: loaded)
+    (found,) = backend.blas(Patient(None, {"MLXCTL_BLAS": switch}))
+    assert found.state == state and (mend is None or mend in str(found.mend))
 
 
 def test_versions_that_were_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
