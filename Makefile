@@ -10,7 +10,7 @@ comma := ,
 RUN_EXTRAS := $(if $(BACKEND),[$(BACKEND)])
 DEV_EXTRAS := [$(if $(BACKEND),$(BACKEND)$(comma))dev]
 
-.PHONY: demo test lint docs check-docs bench-start bench-complete bench-cache bench-rates clean
+.PHONY: demo test lint docs check-docs bench bench-start bench-complete bench-cache bench-rates clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/mlxctl run -P demo "What is the capital of France?"
@@ -28,6 +28,9 @@ docs: $(VENV)/.installed-dev
 
 check-docs: $(VENV)/.installed-dev
 	$(VENV)/bin/python .ci/docs.py --check
+
+bench: $(VENV)/.installed-dev
+	$(VENV)/bin/python benchmarks/compare.py
 
 bench-start: $(VENV)/.installed-dev
 	$(VENV)/bin/python benchmarks/start.py

@@ -1,6 +1,8 @@
 """Sealed ways to run the program, and models to run it on."""
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,6 +41,15 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     base = tmp_path_factory.getbasetemp()
     root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "tiny"
     return lambda kind: str(models.adapter(root) if kind == "adapter" else models.build(kind, root))
+
+
+@pytest.fixture
+def wide(tiny: Callable[[str], str], tmp_path: Path) -> str:
+    """A tiny model whose context has room for a prompt that takes long to read."""
+    shutil.copytree(tiny("llama"), tmp_path / "wide")
+    config = json.loads((tmp_path / "wide" / "config.json").read_text())
+    (tmp_path / "wide" / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 20_000}))
+    return str(tmp_path / "wide")
 
 
 @pytest.fixture(autouse=True)

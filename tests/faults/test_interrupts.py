@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -32,15 +31,6 @@ LONG, ONE_CHUNK, SMALL_CHUNKS = 8500, "100000", "64"  # tokens; the one chunk ta
 SOON_S = 8.0  # well below that half minute, well above what a loaded machine needs to leave
 
 WAITING_IMPORT = "import os, time\nos.write(2, b'importing\\n')\ntime.sleep(300)\n"
-
-
-@pytest.fixture
-def wide(tiny: Tiny, tmp_path: Path) -> str:
-    """A tiny model whose context has room for a prompt that takes long to read."""
-    shutil.copytree(tiny("llama"), tmp_path / "wide")
-    config = json.loads((tmp_path / "wide" / "config.json").read_text())
-    (tmp_path / "wide" / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 20_000}))
-    return str(tmp_path / "wide")
 
 
 def _prefilling(out: bytes) -> bool:

@@ -48,13 +48,13 @@ def rest(child: pexpect.spawn) -> tuple[int, str]:
     return child.exitstatus if child.exitstatus is not None else -child.signalstatus, child.before
 
 
-def _slow_run(tiny: Tiny, folder: Path, tokens: int = 1800) -> tuple[str, ...]:
-    return ("run", "--model", tiny("llama"), "-f", prompt_file(folder, tokens), "--max-tokens", "5", "hi")
+def _slow_run(wide: str, folder: Path, tokens: int = 1800) -> tuple[str, ...]:
+    return ("run", "--model", wide, "-f", prompt_file(folder, tokens), "--max-tokens", "5", "hi")
 
 
-def test_bar_on_stderr_alone(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+def test_bar_on_stderr_alone(mlxctl: Program, wide: str, tmp_path: Path) -> None:
     """A slow prefill shows it; the answer in its file is clean, and the bar is taken away."""
-    with terminal(mlxctl, *_slow_run(tiny, tmp_path), *SLOW, redirect=">answer") as child:
+    with terminal(mlxctl, *_slow_run(wide, tmp_path), *SLOW, redirect=">answer") as child:
         status, drawn = rest(child)
     answer = (mlxctl.cwd / "answer").read_text()
     assert status == 0
@@ -85,9 +85,9 @@ def test_no_stats_when_refused(mlxctl: Program, tiny: Tiny) -> None:
         assert rest(child) == (0, STOPPER_REPLY + "\r\n")
 
 
-def test_dumb_terminal(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+def test_dumb_terminal(mlxctl: Program, wide: str, tmp_path: Path) -> None:
     """It cannot draw; it can show a line."""
-    with terminal(mlxctl, *_slow_run(tiny, tmp_path), *SLOW, env={"TERM": "dumb"}) as child:
+    with terminal(mlxctl, *_slow_run(wide, tmp_path), *SLOW, env={"TERM": "dumb"}) as child:
         status, shown = rest(child)
     assert status == 0
     assert ESC not in shown
@@ -95,24 +95,24 @@ def test_dumb_terminal(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
     assert STATS.search(shown)
 
 
-def test_no_color(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+def test_no_color(mlxctl: Program, wide: str, tmp_path: Path) -> None:
     """A bar, if any, without colours."""
-    with terminal(mlxctl, *_slow_run(tiny, tmp_path), *SLOW, redirect=">answer", env={"NO_COLOR": "1"}) as child:
+    with terminal(mlxctl, *_slow_run(wide, tmp_path), *SLOW, redirect=">answer", env={"NO_COLOR": "1"}) as child:
         status, drawn = rest(child)
     assert status == 0
     assert STATS.search(drawn)
     assert not COLOUR.search(drawn)
 
 
-def test_bar_has_colours_otherwise(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+def test_bar_has_colours_otherwise(mlxctl: Program, wide: str, tmp_path: Path) -> None:
     """So that the test above can fail."""
-    with terminal(mlxctl, *_slow_run(tiny, tmp_path), *SLOW, redirect=">answer") as child:
+    with terminal(mlxctl, *_slow_run(wide, tmp_path), *SLOW, redirect=">answer") as child:
         assert COLOUR.search(rest(child)[1])
 
 
-def test_stdout_alone_is_a_terminal(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+def test_stdout_alone_is_a_terminal(mlxctl: Program, wide: str, tmp_path: Path) -> None:
     """Nobody looks at stderr: no bar, no stats, and nothing but the answer on the screen."""
-    with terminal(mlxctl, *_slow_run(tiny, tmp_path), *SLOW, redirect="2>said") as child:
+    with terminal(mlxctl, *_slow_run(wide, tmp_path), *SLOW, redirect="2>said") as child:
         status, shown = rest(child)
     said = (mlxctl.cwd / "said").read_text()
     assert status == 0
@@ -138,9 +138,9 @@ def test_ctrl_c_while_decoding(mlxctl: Program, tiny: Tiny) -> None:
 @pytest.mark.parametrize(
     ("step", "presses"), [("64", 1), ("100000", 1), ("100000", 2)], ids=["between", "inside", "inside-twice"]
 )
-def test_ctrl_c_under_the_bar(mlxctl: Program, tiny: Tiny, tmp_path: Path, step: str, presses: int) -> None:
+def test_ctrl_c_under_the_bar(mlxctl: Program, wide: str, tmp_path: Path, step: str, presses: int) -> None:
     """The cursor comes back, between two chunks as well as inside one, however impatient."""
-    args = (*_slow_run(tiny, tmp_path, 8500), "--prefill-step-size", step)
+    args = (*_slow_run(wide, tmp_path, 8500), "--prefill-step-size", step)
     with terminal(mlxctl, *args) as child:
         child.expect_exact(HIDE)
         child.expect_exact("prefill")
@@ -153,9 +153,9 @@ def test_ctrl_c_under_the_bar(mlxctl: Program, tiny: Tiny, tmp_path: Path, step:
     no_traceback(drawn.encode())
 
 
-def test_sigterm_under_the_bar(mlxctl: Program, tiny: Tiny, tmp_path: Path) -> None:
+def test_sigterm_under_the_bar(mlxctl: Program, wide: str, tmp_path: Path) -> None:
     """The same for kill."""
-    args = (*_slow_run(tiny, tmp_path, 8500), "--prefill-step-size", "64")
+    args = (*_slow_run(wide, tmp_path, 8500), "--prefill-step-size", "64")
     with terminal(mlxctl, *args) as child:
         child.expect_exact(HIDE)
         child.expect_exact("prefill")
