@@ -207,7 +207,7 @@ def apply(
     """
     try:
         text: str = tokenizer.apply_chat_template(
-            messages,
+            [*messages],  # as a list, which templates may add to another
             tokenize=False,
             continue_final_message=continues,
             add_generation_prompt=generate and not continues,
