@@ -141,8 +141,10 @@ class _Session:
     def _keep(self) -> None:
         """What is answered is kept, whatever ends the rest."""
         with self._writing:
-            self._results.finish()
-            self._out.finish(whole=True)
+            try:
+                self._results.finish()
+            finally:  # a file takes it though nobody reads stdout
+                self._out.finish(whole=True)
 
     def _leave(self) -> None:
         """A second signal: the main thread is not waited for, but a record that it is writing."""

@@ -42,7 +42,7 @@ class Out:
 
     def has_emptied(self, path: Path) -> bool:
         """Whether this is the file, opened so that what it held is lost (`> FILE` rather than `>> FILE`)."""
-        if self._closed or not os.path.samestat(path.stat(), os.fstat(self._fd)):
+        if self._closed or not path.is_file() or not os.path.samestat(path.stat(), os.fstat(self._fd)):
             return False
         return not fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_APPEND
 

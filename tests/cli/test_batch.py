@@ -422,3 +422,12 @@ def test_ended_at_once(mlxctl: Program, tiny: Tiny) -> None:
         time.sleep(1)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130 and [record["line"] for record in records(out.decode())] == [2, 3, 4], err
+
+
+def test_a_file_takes_what_nobody_reads(mlxctl: Program, tiny: Tiny) -> None:
+    """With --tee what was done is in the file when the reader of stdout goes away."""
+    sizes = [5, 400, 5, 5, 5, 5]  # so that some are held back by the second
+    (mlxctl.cwd / "in.jsonl").write_text("\n".join(json.dumps({"prompt": "x", "max_tokens": size}) for size in sizes))
+    script = f"{mlxctl.path} run --model {tiny('llama')} --batch in.jsonl --tee o | head -n 1"
+    subprocess.run(["bash", "-c", script], env=mlxctl.env, cwd=mlxctl.cwd, capture_output=True, check=False)
+    assert records((mlxctl.cwd / "o").read_text())
